@@ -1,0 +1,1 @@
+//! Data and helpers that the benches share.

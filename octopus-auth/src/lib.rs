@@ -1,0 +1,2 @@
+//! octopus-auth
+#![forbid(unsafe_code)]

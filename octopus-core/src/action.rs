@@ -1,0 +1,158 @@
+//! What goes out: what the driver does next.
+
+use std::{num::NonZeroU64, time::Duration};
+
+use crate::{
+    AutoOffsetReset, Error, Format, InstanceKey, Namespace, Position, Settings, TopicName, TopicPartition,
+};
+
+/// A request, numbered by the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// A call, numbered by the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// One life of an instance, numbered by the engine. An instance that is created again under the same name
+/// has another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceId(pub u64);
+
+/// Something that the driver does.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub enum Action {
+    /// Start work and report its end with [`Event::Done`](crate::Event::Done).
+    Call {
+        /// The call's number.
+        call: CallId,
+        /// The instance that it is for.
+        instance: InstanceId,
+        /// The work.
+        effect: Effect,
+        /// The time that it may take: after that it has failed, or for a fetch and a join, found nothing.
+        within: Duration,
+    },
+    /// Stop a call and forget what it packed. Its end need not be reported.
+    Cancel(CallId),
+    /// Answer a request. The reply's fate comes back as [`Event::Delivered`](crate::Event::Delivered) or
+    /// [`Event::Dropped`](crate::Event::Dropped).
+    Reply {
+        /// The request.
+        request: RequestId,
+        /// Its answer.
+        reply: Result<Reply, Error>,
+    },
+    /// The reply took too long to send: close its connection at once [RP-03]. Its fate need not be reported.
+    Abort(RequestId),
+}
+
+/// Work that only the world outside can do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Make the instance's consumer once the cluster was reached. → `Done`
+    Open(Open),
+    /// Leave the group, if it is a member, and let go of the consumer. → `Done`
+    Close,
+    /// Which of these topics the instance's namespace holds. → `Topics`
+    Topics(Vec<TopicName>),
+    /// Join the group, or join it again. It goes on when its time ends. → `Joined` or `Joining`
+    Join(Join),
+    /// Leave the group, if it is a member; the consumer stays. → `Done`
+    Leave,
+    /// One turn of a fetch. → `Fetched`
+    Fetch(FetchPlan),
+    /// Commit positions for the group. → `Done`
+    Commit(Vec<Commit>),
+    /// What the group has committed. → `Committed`
+    Committed(Vec<TopicPartition>),
+    /// Where reading starts in partitions without a position: at the group's commit, or where
+    /// `auto.offset.reset` says. → `Positions`
+    Start(Vec<TopicPartition>),
+    /// The first or the last position of partitions. → `Positions`
+    Bounds(Vec<TopicPartition>, Bound),
+}
+
+/// What a consumer is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Open {
+    /// The namespace of its topics and its group.
+    pub namespace: Namespace,
+    /// The instance's owner, group and name.
+    pub key: InstanceKey,
+    /// How it reads.
+    pub settings: Settings,
+}
+
+/// A join of the group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Join {
+    /// The topics subscribed to.
+    pub topics: Vec<TopicName>,
+    /// What is committed before, as auto-commit does; a failure is logged and the join goes on [AK-02] [AK-05].
+    /// Nothing is committed again for a join that is already under way.
+    pub commit: Vec<Commit>,
+}
+
+/// One turn of a fetch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FetchPlan {
+    /// The partitions in the order in which the reply takes them, each with its position, or `None` where
+    /// reading has not started yet.
+    pub positions: Vec<(TopicPartition, Option<Position>)>,
+    /// The bytes that a broker waits for before it answers [CR-07].
+    pub min_bytes: i32,
+    /// The bytes of keys and values that the reply stays below [FE-10].
+    pub max_bytes: Option<NonZeroU64>,
+    /// How keys and values are written.
+    pub format: Format,
+}
+
+/// An end of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bound {
+    /// The first record.
+    Beginning,
+    /// Behind the last record.
+    End,
+}
+
+impl From<Bound> for AutoOffsetReset {
+    fn from(bound: Bound) -> Self {
+        match bound {
+            Bound::Beginning => Self::Earliest,
+            Bound::End => Self::Latest,
+        }
+    }
+}
+
+/// A position that a group commits or has committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The next record to read.
+    pub position: Position,
+    /// What is stored beside it; empty for none.
+    pub metadata: Box<str>,
+}
+
+/// A successful answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// 200 with the instance's id and URL, which the server knows.
+    Created,
+    /// 204.
+    NoContent,
+    /// 200 with the topics subscribed to.
+    Topics(Vec<TopicName>),
+    /// 200 with the partitions assigned.
+    Partitions(Vec<TopicPartition>),
+    /// 200 with what the group has committed.
+    Offsets(Vec<Commit>),
+    /// 200 with an empty list.
+    Empty,
+    /// 200 with the body that this call packed.
+    Records(CallId),
+}

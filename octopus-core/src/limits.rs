@@ -1,0 +1,89 @@
+//! Every number of the specification, each once.
+
+use std::time::Duration;
+
+/// The longest group or instance name, in bytes [CR-02].
+pub const NAME_LENGTH: usize = 128;
+/// The largest request body, in bytes [CT-05].
+pub const BODY_BYTES: usize = 64 * 1024;
+/// The most bytes of JSON in a reply of more than one record [RP-01].
+pub const REPLY_BYTES: usize = 2 * 1024 * 1024;
+/// The piece in which a reply over [`REPLY_BYTES`] is made and sent, in bytes [RP-02].
+pub const WINDOW_BYTES: usize = 64 * 1024;
+/// The most bytes of records that a fetch asks of each broker [FE-13].
+pub const FETCH_BYTES: i32 = 1024 * 1024;
+/// The largest record that is read, in bytes of its batch as stored [FE-13].
+pub const RECORD_BYTES: usize = 8 * 1024 * 1024;
+/// The longest wait of a fetch [FE-08].
+pub const MAX_WAIT: Duration = Duration::from_secs(30);
+/// The wait of a fetch when neither it nor its instance names one [CR-08].
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(5);
+
+/// The limits that a setting or a test may change. The defaults are the specification's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The instances that the service holds [CR-10].
+    pub max_instances: usize,
+    /// The instances that one user holds [CR-10].
+    pub max_instances_per_user: usize,
+    /// The fetches that the service polls for at once [LI-02].
+    pub max_polls: usize,
+    /// The fetches that one user has in progress [LI-01].
+    pub max_fetches_per_user: usize,
+    /// The topics of a namespace, and so the items of a list in a request [NS-06] [CT-06].
+    pub max_topics: usize,
+    /// The longest turn of a fetch [LI-02].
+    pub turn: Duration,
+    /// The longest turn while other fetches wait in the line, so that one with records ready gets through
+    /// well within the bound of [LI-04].
+    pub short_turn: Duration,
+    /// The longest that a request waits for another on the same instance [LK-01].
+    pub lock_wait: Duration,
+    /// The longest that a reply may take to send [RP-03].
+    pub send_timeout: Duration,
+    /// The idle time after which an instance is closed [LC-01].
+    pub idle_timeout: Duration,
+    /// The time between two looks for idle instances [LC-01].
+    pub reap_interval: Duration,
+    /// The least time between two auto-commits of fetches [AK-01].
+    pub auto_commit_interval: Duration,
+    /// The time that an instance's last commit and its leave of the group share [AK-03] [D-46].
+    pub close_wait: Duration,
+    /// The time that all instances share at shutdown [AK-03].
+    pub shutdown_grace: Duration,
+    /// How long a rebalance waits for the idle instance's next fetch; zero: for ever [D-23].
+    pub idle_rejoin: Duration,
+    /// The time that a create has to reach Kafka: its refusal comes within 10 s [D-41].
+    pub open_wait: Duration,
+    /// The time that Kafka has to answer a request other than a create or a fetch's turn [ER-06].
+    pub call_wait: Duration,
+    /// How far past its time a call is waited for before it is given up: a guard against a driver that
+    /// never answers, not a time of the specification.
+    pub call_grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_instances: 12,
+            max_instances_per_user: 4,
+            max_polls: 3,
+            max_fetches_per_user: 2,
+            max_topics: 50,
+            turn: Duration::from_millis(500),
+            short_turn: Duration::from_millis(50),
+            lock_wait: Duration::from_secs(10),
+            send_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(300),
+            reap_interval: Duration::from_secs(30),
+            auto_commit_interval: Duration::from_secs(5),
+            close_wait: Duration::from_secs(5),
+            shutdown_grace: Duration::from_secs(8),
+            idle_rejoin: Duration::from_secs(10),
+            open_wait: Duration::from_secs(9),
+            call_wait: Duration::from_secs(10),
+            call_grace: Duration::from_secs(2),
+        }
+    }
+}

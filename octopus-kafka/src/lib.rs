@@ -1,0 +1,4 @@
+//! The Kafka client of Octopus.
+#![forbid(unsafe_code)]
+
+pub mod records;

@@ -1,0 +1,1 @@
+//! Record batches as they lie in a fetch response.

@@ -1,0 +1,2 @@
+//! octopus-server
+#![forbid(unsafe_code)]
