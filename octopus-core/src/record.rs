@@ -79,6 +79,13 @@ impl<'a> Headers<'a> {
             rest,
         ))
     }
+
+    /// The bytes of the headers that are left, as [`parse`](Self::parse) reads them: for a caller that keeps
+    /// them longer than the record's source does.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
 }
 
 impl<'a> Iterator for Headers<'a> {
@@ -176,6 +183,7 @@ mod tests {
         let (headers, rest) = Headers::parse(3, &bytes).unwrap();
         assert_eq!(rest, [9, 9]);
         assert_eq!(headers.len(), 3);
+        assert_eq!(headers.as_bytes(), &bytes[..10]);
         let read: Vec<_> = headers.map(|h| (h.name, h.value)).collect();
         assert_eq!(
             read,
