@@ -1,2 +1,9 @@
 //! octopus-server
 #![forbid(unsafe_code)]
+
+pub mod base_uri;
+pub mod body;
+pub mod headers;
+pub mod parse;
+pub mod reply;
+pub mod route;
