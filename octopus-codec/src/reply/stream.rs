@@ -1,0 +1,191 @@
+//! A reply over 2 MiB, made in windows while it is sent [RP-02].
+
+use std::{collections::VecDeque, fmt};
+
+use bytes::Bytes;
+use octopus_core::Headers;
+
+use crate::{
+    base64, is_utf8,
+    record::{END, HEADER, NULL},
+    text,
+};
+
+/// The windows of a body that never stands in memory whole: each at most 64 KiB, made when it is asked for, from
+/// the record's own bytes.
+pub struct Stream {
+    /// What comes next, up to the first header that is not in it yet.
+    segments: VecDeque<Segment>,
+    /// The headers that are not in the segments yet, as they lie in the batch.
+    headers: Bytes,
+    /// What stands behind the record.
+    after: &'static [u8],
+    /// The bytes that are still to come.
+    left: usize,
+    /// The most bytes of a window.
+    window: usize,
+}
+
+/// A part of the body.
+enum Segment {
+    /// As it is.
+    Raw(Bytes),
+    /// As base64.
+    Base64(Bytes),
+    /// As the inside of a string.
+    Text(Bytes),
+    /// As the inside of a string, where it is not UTF-8 [D-25].
+    Lossy(Bytes),
+}
+
+const QUOTE: &[u8] = b"\"";
+
+impl Stream {
+    /// The least window: one that has room for the longest escape.
+    const LEAST_WINDOW: usize = 6;
+
+    /// A stream of `length` bytes in windows of at most `window`.
+    pub(crate) fn new(length: usize, window: usize) -> Self {
+        Self {
+            segments: VecDeque::new(),
+            headers: Bytes::new(),
+            after: b"",
+            left: length,
+            window: window.max(Self::LEAST_WINDOW),
+        }
+    }
+
+    /// Adds bytes as they are.
+    pub(crate) fn raw(&mut self, bytes: Bytes) {
+        self.segments.push_back(Segment::Raw(bytes));
+    }
+
+    /// Adds a string of the bytes' base64.
+    pub(crate) fn base64(&mut self, bytes: Bytes) {
+        self.quoted(Segment::Base64(bytes));
+    }
+
+    /// Adds a string of the text.
+    pub(crate) fn text(&mut self, text: Bytes) {
+        self.quoted(Segment::Text(text));
+    }
+
+    /// Adds the headers, the record's end, and what stands behind it: the last that is added.
+    pub(crate) fn headers(&mut self, headers: Bytes, after: &'static [u8]) {
+        self.headers = headers;
+        self.after = after;
+        self.next_header(true);
+    }
+
+    /// Whether the last window was given.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    fn quoted(&mut self, segment: Segment) {
+        self.raw(Bytes::from_static(QUOTE));
+        self.segments.push_back(segment);
+        self.raw(Bytes::from_static(QUOTE));
+    }
+
+    /// Adds one header's segments, or behind the last one the end's. There may be millions of headers, so they
+    /// are read as they are needed.
+    fn next_header(&mut self, is_first: bool) {
+        let headers = self.headers.clone();
+        let Some((mut header, rest)) = (!headers.is_empty())
+            .then(|| Headers::parse(1, &headers))
+            .flatten()
+        else {
+            self.headers = Bytes::new();
+            self.raw(Bytes::from_static(END));
+            self.raw(Bytes::from_static(self.after));
+            return;
+        };
+        self.headers = headers.slice_ref(rest);
+        if let Some(header) = header.next() {
+            if !is_first {
+                self.raw(Bytes::from_static(b","));
+            }
+            self.raw(Bytes::from_static(HEADER[0]));
+            let name = headers.slice_ref(header.name);
+            self.segments.push_back(if is_utf8(&name) {
+                Segment::Text(name)
+            } else {
+                Segment::Lossy(name)
+            });
+            self.raw(Bytes::from_static(HEADER[1]));
+            match header.value {
+                None => self.raw(Bytes::from_static(NULL)),
+                Some(value) => self.base64(headers.slice_ref(value)),
+            }
+            self.raw(Bytes::from_static(HEADER[2]));
+        }
+    }
+
+    /// Writes what fits of the first segment; whether all of it did.
+    fn fill(segment: &mut Segment, room: usize, out: &mut Vec<u8>) -> bool {
+        let (bytes, taken) = match segment {
+            Segment::Raw(bytes) => {
+                let fit = bytes.len().min(room);
+                out.extend_from_slice(&bytes[..fit]);
+                (bytes, fit)
+            }
+            Segment::Base64(bytes) => {
+                let taken = base64::write_some(bytes, room, out);
+                (bytes, taken)
+            }
+            Segment::Text(text) => {
+                let taken = text::write_some(text, room, out);
+                (text, taken)
+            }
+            Segment::Lossy(bytes) => {
+                let taken = text::lossy_write_some(bytes, room, out);
+                (bytes, taken)
+            }
+        };
+        let _ = bytes.split_to(taken);
+        bytes.is_empty()
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Bytes;
+
+    /// The next window, never empty.
+    fn next(&mut self) -> Option<Bytes> {
+        let room = self.window.min(self.left);
+        let mut out = Vec::new();
+        while out.len() < room {
+            let Some(segment) = self.segments.front_mut() else {
+                break;
+            };
+            if let Segment::Raw(bytes) = segment
+                && out.is_empty()
+                && bytes.len() >= room
+            {
+                self.left -= room;
+                return Some(bytes.split_to(room));
+            }
+            out.reserve_exact(room - out.len());
+            if !Self::fill(segment, room - out.len(), &mut out) {
+                break;
+            }
+            self.segments.pop_front();
+            if self.segments.is_empty() && out.len() < self.left {
+                self.next_header(false);
+            }
+        }
+        self.left = if out.is_empty() { 0 } else { self.left - out.len() };
+        (!out.is_empty()).then(|| out.into())
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never what is in it: keys and values stay out of logs.
+        f.debug_struct("Stream")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
