@@ -3,6 +3,7 @@
 
 pub mod base_uri;
 pub mod body;
+pub mod config;
 pub mod headers;
 pub mod parse;
 pub mod reply;

@@ -1,0 +1,161 @@
+//! Flags and variables: everything that an operator sets.
+
+mod flags;
+mod stop;
+
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::Parser;
+use octopus_core::Limits;
+
+pub use flags::LogFormat;
+use flags::{AuthMode, Flags, NamespacesMode};
+pub use stop::Stop;
+
+/// The service's settings, each within its bounds.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// The HTTP address; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// The file that the bound address is written to, as `HOST:PORT`, once requests are accepted.
+    pub ready_file: Option<PathBuf>,
+    /// Where the records are.
+    pub kafka: Kafka,
+    /// Who may call.
+    pub auth: Auth,
+    /// The specification's limits and times.
+    pub limits: Limits,
+    /// How long a connection without a request is kept [D-32].
+    pub keep_alive: Duration,
+    /// The most connections at once.
+    pub max_connections: usize,
+    /// A filter of `tracing` for the log.
+    pub log: String,
+    /// How a line of the log is written.
+    pub log_format: LogFormat,
+}
+
+/// Where the records are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kafka {
+    /// A cluster, by at least one `HOST:PORT`.
+    Cluster(Vec<String>),
+    /// A broker of the service's own, which listens here; port 0 picks a free one.
+    Dev(SocketAddr),
+    /// Nowhere: creates answer 50002 [CR-11].
+    None,
+}
+
+/// Who may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Auth {
+    /// One ready subject with one ready token.
+    Dev,
+    /// The tokens of this file.
+    Tokens(PathBuf),
+}
+
+impl Config {
+    /// Reads the command line, whose first word is the program, and the variables for the flags that it leaves
+    /// out.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop`] where the program has only something to say: its help, or what is wrong.
+    pub fn parse<I>(args: I) -> Result<Self, Stop>
+    where
+        I: IntoIterator<Item: Into<OsString> + Clone>,
+    {
+        let flags = Flags::try_parse_from(args).map_err(|error| Stop::of(&error))?;
+        let kafka = kafka(&flags)?;
+        let auth = auth(&flags)?;
+        match flags.namespaces {
+            NamespacesMode::Cluster => {}
+            NamespacesMode::Registry => {
+                return Err(Stop::refused(
+                    "--namespaces",
+                    "registry",
+                    "not available yet; use cluster",
+                ));
+            }
+        }
+        let limits = limits(&flags);
+        Ok(Self {
+            listen: flags.listen,
+            ready_file: flags.ready_file,
+            kafka,
+            auth,
+            limits,
+            keep_alive: Duration::from_millis(flags.keep_alive_ms),
+            max_connections: flags.max_connections,
+            log: flags.log,
+            log_format: flags.log_format,
+        })
+    }
+}
+
+fn kafka(flags: &Flags) -> Result<Kafka, Stop> {
+    let servers = &flags.bootstrap_servers.0;
+    match (flags.dev, flags.dev_kafka_listen) {
+        (true, _) if !servers.is_empty() => {
+            let servers = servers.join(",");
+            Err(Stop::refused(
+                "--bootstrap-servers",
+                &servers,
+                "not together with --dev, which has its own broker",
+            ))
+        }
+        (true, listen) => Ok(Kafka::Dev(
+            listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
+        )),
+        (false, Some(listen)) => Err(Stop::refused(
+            "--dev-kafka-listen",
+            &listen.to_string(),
+            "only together with --dev",
+        )),
+        (false, None) if servers.is_empty() => Ok(Kafka::None),
+        (false, None) => Ok(Kafka::Cluster(servers.clone())),
+    }
+}
+
+fn auth(flags: &Flags) -> Result<Auth, Stop> {
+    let default = if flags.dev {
+        AuthMode::Tokens
+    } else {
+        AuthMode::Introspection
+    };
+    match (flags.auth.unwrap_or(default), &flags.tokens_file) {
+        (AuthMode::Introspection, _) => Err(Stop::refused(
+            "--auth",
+            "introspection",
+            "not available yet; use tokens with --tokens-file FILE, or --dev",
+        )),
+        (AuthMode::Tokens, Some(file)) => Ok(Auth::Tokens(file.clone())),
+        (AuthMode::Tokens, None) if flags.dev => Ok(Auth::Dev),
+        (AuthMode::Tokens, None) => Err(Stop::refused(
+            "--auth",
+            "tokens",
+            "only together with --tokens-file FILE",
+        )),
+    }
+}
+
+fn limits(flags: &Flags) -> Limits {
+    let mut limits = Limits::default();
+    limits.max_topics = flags.max_topics_per_namespace;
+    limits.max_instances = flags.max_instances;
+    limits.max_instances_per_user = flags.max_instances_per_user;
+    limits.max_polls = flags.max_polls;
+    limits.max_fetches_per_user = flags.max_fetches_per_user;
+    limits.idle_timeout = Duration::from_millis(flags.instance_timeout_ms);
+    limits.reap_interval = Duration::from_millis(flags.reap_interval_ms);
+    limits.lock_wait = Duration::from_millis(flags.lock_wait_ms);
+    limits.send_timeout = Duration::from_millis(flags.send_timeout_ms);
+    limits.shutdown_grace = Duration::from_millis(flags.shutdown_grace_ms);
+    limits.idle_rejoin = Duration::from_millis(flags.idle_rejoin_ms);
+    limits
+}
+
+#[cfg(test)]
+mod tests;
