@@ -1,0 +1,111 @@
+//! The turns that fetches poll in, and the line for them. It knows no time.
+
+use std::collections::BTreeSet;
+
+use crate::line::Line;
+
+/// Who has a turn and who waits for one [LI-02] [LI-03].
+#[derive(Debug)]
+pub(crate) struct Scheduler<Id> {
+    turns: usize,
+    holding: BTreeSet<Id>,
+    line: Line<Id>,
+}
+
+impl<Id: Copy + Ord> Scheduler<Id> {
+    /// So many turns at once.
+    pub(crate) fn new(turns: usize) -> Self {
+        Self {
+            turns,
+            holding: BTreeSet::new(),
+            line: Line::default(),
+        }
+    }
+
+    /// Goes to the back of the line.
+    pub(crate) fn join(&mut self, id: Id) {
+        self.line.push(id);
+    }
+
+    /// Gives the first of the line a turn, if one is free.
+    pub(crate) fn grant(&mut self) -> Option<Id> {
+        if self.holding.len() >= self.turns {
+            return None;
+        }
+        let id = self.line.pop()?;
+        self.holding.insert(id);
+        Some(id)
+    }
+
+    /// A turn that found nothing: back to the end of the line [LI-03].
+    pub(crate) fn requeue(&mut self, id: Id) {
+        self.holding.remove(&id);
+        self.line.push(id);
+    }
+
+    /// Gives up a turn or a place in the line.
+    pub(crate) fn leave(&mut self, id: Id) {
+        self.holding.remove(&id);
+        self.line.remove(id);
+    }
+
+    /// Whether anyone waits for a turn.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.line.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// [LI-02] three at once, in the order asked.
+    #[test]
+    fn turns_are_granted_in_the_order_asked() {
+        let mut scheduler = Scheduler::new(3);
+        for id in [7, 3, 9, 1] {
+            scheduler.join(id);
+        }
+        let granted: Vec<_> = std::iter::from_fn(|| scheduler.grant()).collect();
+        assert_eq!(granted, [7, 3, 9]);
+        assert!(scheduler.is_waited_for());
+        scheduler.leave(3);
+        assert_eq!(scheduler.grant(), Some(1));
+        assert_eq!(scheduler.grant(), None);
+        assert!(!scheduler.is_waited_for());
+    }
+
+    /// [LI-03] a turn that found nothing goes behind those who wait; one that is kept blocks nobody else's place.
+    #[test]
+    fn a_turn_that_found_nothing_goes_to_the_back() {
+        let mut scheduler = Scheduler::new(1);
+        for id in [1, 2, 3] {
+            scheduler.join(id);
+        }
+        assert_eq!(scheduler.grant(), Some(1));
+        scheduler.requeue(1);
+        assert_eq!(scheduler.grant(), Some(2));
+        scheduler.leave(3);
+        scheduler.leave(2);
+        assert_eq!(scheduler.grant(), Some(1));
+    }
+
+    /// [LI-04] behind eleven quiet ones there are at most three rounds of turns before it.
+    #[test]
+    fn a_fetch_behind_eleven_quiet_ones_waits_three_rounds() {
+        let mut scheduler = Scheduler::new(3);
+        for id in 0..12 {
+            scheduler.join(id);
+        }
+        let mut rounds = 0;
+        loop {
+            let granted: Vec<_> = std::iter::from_fn(|| scheduler.grant()).collect();
+            if granted.contains(&11) {
+                break;
+            }
+            rounds += 1;
+            granted.into_iter().for_each(|id| scheduler.requeue(id));
+        }
+        assert_eq!(rounds, 3);
+    }
+}
