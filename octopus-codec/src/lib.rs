@@ -62,3 +62,7 @@ mod utf8;
 pub use json::is_json;
 pub use reply::{Body, Packed, Stream, pack};
 pub use utf8::is_utf8;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

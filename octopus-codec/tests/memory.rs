@@ -1,0 +1,102 @@
+//! What the codec takes of memory, counted at the allocator. One test, so that no other one allocates.
+
+use std::alloc::System;
+
+use bytes::Bytes;
+use octopus_codec::{Body, is_json, pack};
+use octopus_core::{Fault, Format, Headers, Offset, Position, Record, Records, TopicPartition};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const MIB: usize = 1024 * 1024;
+
+/// [FE-07] [D-40] a bit a nesting level, and nothing at all to a depth of 512; [RP-02] a reply over 2 MiB is
+/// never in memory whole.
+#[test]
+fn memory_is_bounded() {
+    let shallow = nested(512);
+    assert_eq!(allocated(|| assert!(is_json(&shallow))), 0);
+    let long = format!(
+        "[{}\"{}\\n\"]",
+        "{\"a\":-1.5e3},".repeat(MIB / 2),
+        "x".repeat(MIB)
+    );
+    assert_eq!(allocated(|| assert!(is_json(long.as_bytes()))), 0);
+
+    let deep = nested(4 * MIB);
+    let most = 4 * MIB / 8 + 8 * 1024;
+    let taken = allocated(|| assert!(is_json(&deep)));
+    assert!(taken <= most, "{taken} bytes for {} levels", 4 * MIB);
+    let open = vec![b'['; 8 * MIB];
+    let taken = allocated(|| assert!(!is_json(&open)));
+    assert!(taken <= most, "{taken} bytes for 8 MiB of brackets");
+
+    a_streamed_reply_stands_in_windows();
+}
+
+fn a_streamed_reply_stands_in_windows() {
+    let records = One {
+        value: vec![1u8; 8 * MIB].into(),
+        is_taken: false,
+    };
+    let parts = vec![(TopicPartition::only("t".into()), records)];
+    let region = Region::new(ALLOCATOR);
+    let Some(Body::Streamed(stream)) = pack(parts, Format::Json, None).body else {
+        panic!("48 MiB of JSON are streamed")
+    };
+    let mut made = 0;
+    for window in stream {
+        made += window.len();
+        let now = region.change();
+        let live = now.bytes_allocated.saturating_sub(now.bytes_deallocated);
+        assert!(live < 256 * 1024, "{live} bytes live");
+    }
+    assert!(made > 48 * MIB);
+}
+
+/// So many arrays in each other.
+fn nested(levels: usize) -> Vec<u8> {
+    let mut text = vec![b'['; levels];
+    text.resize(2 * levels, b']');
+    text
+}
+
+/// The bytes that this work allocates, given back or not: the least of a few times, since the test's runner
+/// has a thread of its own.
+fn allocated(work: impl Fn()) -> usize {
+    let once = |_| {
+        let region = Region::new(ALLOCATOR);
+        work();
+        region.change().bytes_allocated
+    };
+    (0..5).map(once).min().unwrap_or_default()
+}
+
+/// A partition of one record.
+struct One {
+    value: Bytes,
+    is_taken: bool,
+}
+
+impl Records for One {
+    fn next(&mut self) -> Option<Result<Record<'_>, Fault>> {
+        if self.is_taken {
+            return None;
+        }
+        self.is_taken = true;
+        Some(Ok(Record {
+            offset: Offset(0),
+            timestamp: 0,
+            key: None,
+            value: Some(&self.value),
+            headers: Headers::NONE,
+            buffer: Some(&self.value),
+        }))
+    }
+
+    fn position(&self) -> Position {
+        Position::at(i64::from(self.is_taken))
+    }
+}
