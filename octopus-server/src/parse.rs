@@ -69,3 +69,6 @@ pub fn parse(
         command,
     })
 }
+
+#[cfg(test)]
+mod tests;

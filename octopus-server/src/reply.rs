@@ -211,3 +211,6 @@ fn typed<T>(body: T, media_type: &'static str) -> Response<T> {
     response.headers_mut().insert(header::CONTENT_TYPE, media_type);
     response
 }
+
+#[cfg(test)]
+mod tests;
