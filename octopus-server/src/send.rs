@@ -1,0 +1,271 @@
+//! Replies on their way, and what becomes of them.
+//!
+//! A [`Receipt`] says once whether its reply was handed to the network whole. It rides in the reply's last
+//! [`Chunk`], moves to the connection's [`Ledger`] when hyper has written all of that chunk, and is settled there
+//! by the flush that follows. Wherever it falls before that, it says [`Fate::Dropped`]. The end of a body says nothing of
+//! delivery: hyper drops a body before it writes its first byte.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    fmt,
+    io::IoSlice,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::{Buf, Bytes};
+use http_body::{Body, Frame, SizeHint};
+
+use crate::ledger::Ledger;
+
+/// What became of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// It was handed to the network whole [RP-05].
+    Delivered,
+    /// It was not: the client left, the connection broke or was closed, or the reply could not be made [RP-04].
+    Dropped,
+}
+
+/// Says what became of one reply, exactly once.
+///
+/// Make it when the request starts, so that a request which never comes to its reply says
+/// [`Fate::Dropped`] too.
+#[must_use = "a receipt that is dropped says that its reply was"]
+pub struct Receipt(Option<Box<dyn FnOnce(Fate) + Send + Sync>>);
+
+impl Receipt {
+    /// A receipt that calls `tell`. The call may come from the connection's task in the middle of its work: `tell` must
+    /// be quick, must not wait, and must not call into the connection.
+    pub fn new(tell: impl FnOnce(Fate) + Send + Sync + 'static) -> Self {
+        Self(Some(Box::new(tell)))
+    }
+
+    /// Says that the reply was delivered.
+    pub fn delivered(mut self) {
+        self.tell(Fate::Delivered);
+    }
+
+    fn tell(&mut self, fate: Fate) {
+        if let Some(tell) = self.0.take() {
+            tell(fate);
+        }
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        self.tell(Fate::Dropped);
+    }
+}
+
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").finish_non_exhaustive()
+    }
+}
+
+/// A piece of a reply: a few slices, written together without being copied.
+#[derive(Debug)]
+pub struct Chunk {
+    slices: VecDeque<Bytes>,
+    left: usize,
+    receipt: Option<(Receipt, Ledger)>,
+}
+
+impl Chunk {
+    fn new(slices: VecDeque<Bytes>, receipt: Option<(Receipt, Ledger)>) -> Self {
+        let left = slices.iter().map(Bytes::len).sum();
+        Self {
+            slices,
+            left,
+            receipt,
+        }
+    }
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        self.left
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.slices.front().map_or(&[], |slice| slice)
+    }
+
+    fn chunks_vectored<'a>(&'a self, into: &mut [IoSlice<'a>]) -> usize {
+        let mut count = 0;
+        for (place, slice) in into.iter_mut().zip(&self.slices) {
+            *place = IoSlice::new(slice);
+            count += 1;
+        }
+        count
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        assert!(count <= self.left, "advanced past the end of a chunk");
+        self.left -= count;
+        while let Some(slice) = self.slices.front_mut() {
+            if count < slice.len() {
+                slice.advance(count);
+                break;
+            }
+            count -= slice.len();
+            self.slices.pop_front();
+        }
+        if self.left == 0
+            && let Some((receipt, ledger)) = self.receipt.take()
+        {
+            ledger.written(receipt);
+        }
+    }
+}
+
+/// A reply's body.
+///
+/// It is bound to its connection by [`bind`](Self::bind); a receipt in a body that never was says [`Fate::Dropped`].
+#[derive(Debug)]
+pub struct ReplyBody {
+    source: Source,
+    receipt: Option<Receipt>,
+    ledger: Option<Ledger>,
+}
+
+enum Source {
+    Empty,
+    Whole {
+        slices: VecDeque<Bytes>,
+        length: u64,
+    },
+    Streamed {
+        ahead: Bytes,
+        rest: Box<dyn Iterator<Item = Bytes> + Send>,
+    },
+}
+
+impl ReplyBody {
+    /// No body. It has no receipt: nothing of it tells when its head was sent.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self {
+            source: Source::Empty,
+            receipt: None,
+            ledger: None,
+        }
+    }
+
+    /// A body of known length, sent as one piece that is made of `slices` in their order, with a `Content-Length`.
+    ///
+    /// A body without a byte is as [`empty`](Self::empty), and a receipt given to it says [`Fate::Dropped`].
+    #[must_use]
+    pub fn whole(slices: impl IntoIterator<Item = Bytes>, receipt: Option<Receipt>) -> Self {
+        let slices: VecDeque<_> = slices.into_iter().filter(|slice| !slice.is_empty()).collect();
+        let length = slices.iter().map(|slice| slice.len() as u64).sum();
+        let source = if slices.is_empty() {
+            Source::Empty
+        } else {
+            Source::Whole { slices, length }
+        };
+        Self {
+            source,
+            receipt,
+            ledger: None,
+        }
+    }
+
+    /// A body of unknown length, sent in chunks [RP-02]. A window is asked for only when the one before the last was
+    /// sent, so that few of them exist at once.
+    ///
+    /// The body stays one window ahead, so that it knows its last one.
+    #[must_use]
+    pub fn streamed<I>(windows: I, receipt: Option<Receipt>) -> Self
+    where
+        I: Iterator<Item = Bytes> + Send + 'static,
+    {
+        let mut rest: Box<dyn Iterator<Item = Bytes> + Send> =
+            Box::new(windows.fuse().filter(|window| !window.is_empty()));
+        let source = match rest.next() {
+            Some(ahead) => Source::Streamed { ahead, rest },
+            None => Source::Empty,
+        };
+        Self {
+            source,
+            receipt,
+            ledger: None,
+        }
+    }
+
+    /// Binds the body to the connection that sends it. [`listener::serve`](crate::listener::serve) does it for every reply.
+    #[must_use]
+    pub fn bind(mut self, ledger: Ledger) -> Self {
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// The receipt, for the last chunk.
+    fn take_receipt(&mut self) -> Option<(Receipt, Ledger)> {
+        let ledger = self.ledger.clone()?;
+        Some((self.receipt.take()?, ledger))
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Chunk;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Chunk>, Infallible>>> {
+        let (slices, is_last) = match std::mem::replace(&mut self.source, Source::Empty) {
+            Source::Empty => return Poll::Ready(None),
+            Source::Whole { slices, .. } => (slices, true),
+            Source::Streamed { ahead, mut rest } => {
+                let slices = VecDeque::from([ahead]);
+                match rest.next() {
+                    Some(ahead) => {
+                        self.source = Source::Streamed { ahead, rest };
+                        (slices, false)
+                    }
+                    None => (slices, true),
+                }
+            }
+        };
+        let receipt = if is_last { self.take_receipt() } else { None };
+        Poll::Ready(Some(Ok(Frame::data(Chunk::new(slices, receipt)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.source, Source::Empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Whole { length, .. } => SizeHint::with_exact(*length),
+            Source::Streamed { .. } => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for ReplyBody {
+    fn drop(&mut self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.body_gone();
+        }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("Empty"),
+            Self::Whole { length, .. } => write!(f, "Whole({length} bytes)"),
+            Self::Streamed { .. } => f.write_str("Streamed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
