@@ -23,7 +23,7 @@ fn a_create_answers_its_id_and_url() {
     );
 }
 
-/// [RT-01] [RT-05] [SU-01] [AS-01] [CO-02] [CO-04]
+/// [RT-01] [RT-05]
 #[test]
 fn every_other_answer_has_its_body_and_the_v2_type() {
     let at = |topic: &str| TopicPartition::only(topic.into());

@@ -164,6 +164,7 @@ fn segments_are_percent_decoded_once() {
     }
 }
 
+/// [D-02]
 #[test]
 fn a_route_takes_a_body_where_the_table_has_one() {
     for (method, path) in [

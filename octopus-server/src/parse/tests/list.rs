@@ -262,7 +262,7 @@ fn an_empty_list_is_a_list_but_no_list_is_not() {
     assert_eq!(refusal(Operation::Commit, b"{}"), Error::FieldInvalid("offsets"));
 }
 
-/// [CO-01] The metadata goes with its offset.
+/// The metadata goes with its offset.
 #[test]
 fn a_commit_carries_its_metadata() {
     let body = r#"{"offsets": [{"topic": "a", "partition": 0, "offset": 41, "metadata": "ü\u0000\ud83d\ude00"},
