@@ -1,0 +1,28 @@
+//! Replays the committed corpora on any toolchain.
+
+use std::{fs, path::Path};
+
+#[test]
+fn every_input_of_the_json_corpus_holds() {
+    replay("json", octopus_fuzz::json::check);
+}
+
+#[test]
+fn every_input_of_the_reply_corpus_holds() {
+    replay("reply", octopus_fuzz::reply::check);
+}
+
+#[test]
+fn every_input_of_the_text_corpus_holds() {
+    replay("text", octopus_fuzz::text::check);
+}
+
+fn replay(target: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpora").join(target);
+    let mut count = 0;
+    for entry in fs::read_dir(folder).expect("the target's corpus") {
+        check(&fs::read(entry.expect("a file").path()).expect("a readable file"));
+        count += 1;
+    }
+    assert!(count > 0, "{target} has a corpus");
+}
