@@ -29,8 +29,8 @@ enum Ending {
     Closed,
     /// The client left.
     Left,
-    /// The client was too slow with a request, or had none.
-    Late,
+    /// The client had no request, or was too slow with one.
+    Idle,
     /// It is to be reset.
     Aborted,
 }
@@ -53,7 +53,7 @@ pub(super) async fn run<L, H, I, S, F>(
     let socket = Arc::new(stream);
     match serve(&socket, addr, layer, service, options, stage.clone()).await {
         Ending::Closed => linger(&socket, stage).await,
-        Ending::Left | Ending::Late => {}
+        Ending::Left | Ending::Idle => {}
         // Else the kernel would go on sending what it has, and the client might take it for a reply cut short.
         Ending::Aborted => {
             let _ = socket.set_zero_linger();
@@ -95,8 +95,8 @@ where
                 return Ending::Closed;
             }
         },
-        () = &mut draining => return Ending::Late,
-        () = time::sleep(options.head_timeout) => return Ending::Late,
+        () = &mut draining => return Ending::Idle,
+        () = time::sleep(options.head_timeout) => return Ending::Idle,
     };
 
     let requests = Requests {
@@ -109,6 +109,7 @@ where
     let mut connection =
         pin!(builder(&options).serve_connection(TokioIo::new(Wire::new(stream, ledger.clone())), requests));
     let mut is_draining = false;
+    let mut is_idle = false;
     let mut pace = Pace::new(&options);
     let mut alarm = pin!(time::sleep(options.keep_alive));
     poll_fn(|cx| {
@@ -121,19 +122,21 @@ where
         }
         if !is_draining && draining.as_mut().poll(cx).is_ready() {
             is_draining = true;
+            is_idle = ledger.phase().0 == Phase::Idle;
             connection.as_mut().graceful_shutdown();
         }
         if let Poll::Ready(done) = connection.as_mut().poll(cx) {
             if let Err(error) = done {
                 tracing::debug!(%error, "a connection ended");
             }
-            return Poll::Ready(Ending::Closed);
+            return Poll::Ready(if is_idle { Ending::Idle } else { Ending::Closed });
         }
+        is_idle = false;
         if let Some(limit) = pace.changed(&ledger) {
             alarm.as_mut().reset(Instant::now() + limit);
         }
         if pace.is_limited && alarm.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Ending::Late);
+            return Poll::Ready(Ending::Idle);
         }
         Poll::Pending
     })

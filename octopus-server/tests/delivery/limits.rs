@@ -1,0 +1,146 @@
+//! The time and the number of connections.
+
+use std::time::Duration;
+
+use octopus_server::{listener::Options, send::Fate};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::support::{A_WHILE, Client, Server, get};
+
+const SHORT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(100);
+
+fn options(head_timeout: Duration, keep_alive: Duration) -> Options {
+    let mut options = Options::default();
+    options.head_timeout = head_timeout;
+    options.keep_alive = keep_alive;
+    options
+}
+
+/// [D-32]
+#[test]
+fn the_times_are_those_decided() {
+    let options = Options::default();
+    assert_eq!(options.head_timeout, Duration::from_secs(10));
+    assert_eq!(options.keep_alive, Duration::from_secs(75));
+}
+
+/// [D-32]
+#[tokio::test]
+async fn a_head_that_is_late_closes_its_connection() {
+    let mut server = Server::with(options(SHORT, LONG)).await;
+    for is_first in [true, false] {
+        let mut client = Client::connect(&server).await;
+        if !is_first {
+            client.get("/one/10").await;
+            client.reply().await;
+            server.started().await;
+            server.fate().await;
+        }
+        let start = Instant::now();
+        // Each byte comes soon after the one before: the limit is on all of them together.
+        for byte in b"GET /one/10 HTTP/1.1\r\nHo" {
+            if timeout(Duration::from_millis(40), client.is_closed())
+                .await
+                .is_ok()
+            {
+                assert!(start.elapsed() >= SHORT);
+                break;
+            }
+            if client.stream.try_write(&[*byte]).is_err() {
+                break;
+            }
+        }
+        assert!(
+            start.elapsed() < Duration::from_millis(40 * 24),
+            "it was never closed"
+        );
+    }
+    server.ends_quietly().await;
+}
+
+/// [D-32]
+#[tokio::test]
+async fn the_limit_on_heads_starts_at_their_first_byte() {
+    let mut server = Server::with(options(SHORT, LONG)).await;
+    let mut client = Client::connect(&server).await;
+    for _ in 0..2 {
+        sleep(SHORT * 2).await;
+        client.get("/one/10").await;
+        assert_eq!(client.reply().await.body.len(), 10);
+        server.started().await;
+        assert_eq!(server.fate().await.1, Fate::Delivered);
+    }
+    server.ends_quietly().await;
+}
+
+/// [D-32]
+#[tokio::test]
+async fn a_connection_without_a_request_closes_after_a_while() {
+    let mut server = Server::with(options(LONG, SHORT)).await;
+    let mut fresh = Client::connect(&server).await;
+    let mut used = Client::connect(&server).await;
+    let start = Instant::now();
+    used.get("/one/10").await;
+    used.reply().await;
+    fresh.is_closed().await;
+    assert!(start.elapsed() >= SHORT);
+    used.is_closed().await;
+    server.started().await;
+    server.fate().await;
+    server.ends_quietly().await;
+}
+
+/// [D-32]
+#[tokio::test]
+async fn a_request_in_hand_has_no_limit_here() {
+    let mut server = Server::with(options(SHORT, SHORT)).await;
+    let mut client = Client::connect(&server).await;
+    client.get("/wait/10").await;
+    server.started().await;
+    let mut stalled = Client::with_window(server.addr, 4096).await;
+    stalled.get("/one/600000").await;
+    server.started().await;
+    sleep(SHORT * 3).await;
+    server.nothing().await;
+    server.release();
+    assert_eq!(client.reply().await.body.len(), 10);
+    assert_eq!(server.fate().await.1, Fate::Delivered);
+    assert_eq!(stalled.reply().await.body.len(), 600_000);
+    assert_eq!(server.fate().await.1, Fate::Delivered);
+    server.ends_quietly().await;
+}
+
+#[tokio::test]
+async fn connections_past_the_limit_wait_for_a_place() {
+    let mut options = Options::default();
+    options.max_connections = 2;
+    let mut server = Server::with(options).await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut client = Client::connect(&server).await;
+        client.get("/one/10").await;
+        client.reply().await;
+        server.started().await;
+        server.fate().await;
+        held.push(client);
+    }
+    let mut third = Client::connect(&server).await;
+    third.get("/one/10").await;
+    assert!(timeout(A_WHILE, third.stream.readable()).await.is_err());
+    held.pop();
+    assert_eq!(third.reply().await.body.len(), 10);
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_a_431() {
+    let mut options = Options::default();
+    options.head_bytes = 8192;
+    let server = Server::with(options).await;
+    let mut client = Client::connect(&server).await;
+    client
+        .send(get("/one/10").replace("Host", &format!("X: {}\r\nHost", "x".repeat(9000))))
+        .await;
+    let head = client.reply().await.head;
+    assert!(head.starts_with("HTTP/1.1 431"), "{head}");
+}

@@ -1,0 +1,242 @@
+//! Clients that do not read, and what the kernel takes of their replies.
+
+use std::{
+    fs, io,
+    io::IoSlice,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use octopus_server::{
+    listener::{self, Options},
+    send::Fate,
+    wire::Socket,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{sleep, timeout},
+};
+
+use crate::support::{A_WHILE, Client, SOON, Server, get};
+
+/// [RP-03] [RP-05]
+#[tokio::test]
+async fn a_reply_that_nobody_reads_is_told_nothing_until_it_is_aborted() {
+    let mut server = Server::start().await;
+    for (kind, length) in [("one", 600_000), ("slices", 2_097_152), ("streamed", 9_000_000)] {
+        let mut client = Client::with_window(server.addr, 4096).await;
+        client.get(&format!("/{kind}/{length}")).await;
+        let peer = server.started().await;
+        client.head().await;
+        server.nothing().await;
+        peer.abort();
+        assert_eq!(server.fate().await.1, Fate::Dropped, "{kind}");
+        is_gone(server.addr, client.stream.local_addr().unwrap()).await;
+        client.is_reset().await;
+    }
+    server.ends_quietly().await;
+}
+
+/// [RP-03]
+#[tokio::test]
+async fn an_abort_ends_a_wait_too() {
+    let mut server = Server::start().await;
+    for behind in ["", "G"] {
+        let mut client = Client::connect(&server).await;
+        client.send(get("/wait/10") + behind).await;
+        let peer = server.started().await;
+        peer.abort();
+        server.given_up().await;
+        client.is_reset().await;
+    }
+    server.ends_quietly().await;
+}
+
+/// [RP-03]
+#[tokio::test]
+async fn an_abort_leaves_other_connections_alone() {
+    let mut server = Server::start().await;
+    let mut stalled = Client::with_window(server.addr, 4096).await;
+    stalled.get("/one/600000?1").await;
+    let first = server.started().await;
+    let mut other = Client::with_window(server.addr, 4096).await;
+    other.get("/one/600000?2").await;
+    server.started().await;
+    first.abort();
+    assert_eq!(server.fate().await, (1, Fate::Dropped));
+    assert_eq!(other.reply().await.body.len(), 600_000);
+    assert_eq!(server.fate().await, (2, Fate::Delivered));
+    server.ends_quietly().await;
+}
+
+/// [RP-03]
+#[tokio::test]
+async fn a_late_abort_does_not_hit_the_next_request() {
+    let mut server = Server::start().await;
+    let mut client = Client::connect(&server).await;
+    client.get("/one/10?1").await;
+    let first = server.started().await;
+    client.reply().await;
+    assert_eq!(server.fate().await, (1, Fate::Delivered));
+    first.abort();
+    client.get("/wait/10?2").await;
+    server.started().await;
+    first.abort();
+    server.nothing().await;
+    server.release();
+    assert_eq!(client.reply().await.body.len(), 10);
+    assert_eq!(server.fate().await, (2, Fate::Delivered));
+    server.ends_quietly().await;
+}
+
+/// [RP-05]
+#[tokio::test]
+async fn a_reply_that_is_read_slowly_is_delivered_at_its_end_and_not_before() {
+    let mut server = Server::start().await;
+    let mut client = Client::with_window(server.addr, 4096).await;
+    client.get("/slices/1000000").await;
+    server.started().await;
+    client.head().await;
+    let mut read = 0;
+    while read < 500_000 {
+        read += client.some(20_000).await.len();
+        sleep(Duration::from_millis(2)).await;
+    }
+    server.nothing().await;
+    while read < 1_000_000 {
+        read += client.some(20_000).await.len();
+    }
+    assert_eq!(server.fate().await.1, Fate::Delivered);
+    server.ends_quietly().await;
+}
+
+/// [RP-05]
+#[tokio::test]
+async fn the_kernel_takes_little_of_a_reply_that_nobody_reads() {
+    let (mut server, counts) = counted().await;
+    let mut client = Client::with_window(server.addr, 4096).await;
+    client.get(&format!("/one/{}", 32 << 20)).await;
+    server.started().await;
+    client.head().await;
+    timeout(SOON, async {
+        while counts.bytes.load(Relaxed) < 60_000 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .expect("the kernel takes something");
+    sleep(A_WHILE).await;
+    let taken = counts.bytes.load(Relaxed);
+    assert!(taken < 200_000, "the kernel took {taken} bytes");
+    server.nothing().await;
+}
+
+/// hyper hands a reply's slices to the kernel as they are, in few calls.
+#[tokio::test]
+async fn a_reply_is_written_in_few_calls_and_never_copied() {
+    for kind in ["one", "slices"] {
+        let (mut server, counts) = counted().await;
+        let mut client = Client::connect(&server).await;
+        client.get(&format!("/{kind}/{}", 2 << 20)).await;
+        server.started().await;
+        client.reply().await;
+        assert_eq!(server.fate().await.1, Fate::Delivered);
+        let (vectored, flat) = (counts.vectored.load(Relaxed), counts.flat.load(Relaxed));
+        // Each time at least half of what the kernel may hold unsent: 33 at the very most.
+        assert!((1..=40).contains(&vectored), "{kind}: {vectored} calls");
+        assert_eq!(flat, 0, "{kind}: copied");
+    }
+}
+
+/// The kernel holds nothing any more of the connection between the two.
+async fn is_gone(server: SocketAddr, client: SocketAddr) {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let line = format!("0100007F:{:04X} 0100007F:{:04X} ", server.port(), client.port());
+    timeout(SOON, async {
+        while fs::read_to_string("/proc/net/tcp").unwrap().contains(&line) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the kernel still sends");
+}
+
+#[derive(Default)]
+struct Counts {
+    bytes: AtomicUsize,
+    vectored: AtomicUsize,
+    flat: AtomicUsize,
+}
+
+/// A server that counts what its sockets are given.
+async fn counted() -> (Server, Arc<Counts>) {
+    let counts = Arc::new(Counts::default());
+    let same = counts.clone();
+    let server = Server::run(move |listener, service, shutdown| {
+        let service = move |request, peer| service.clone().answer(request, peer);
+        let layer = move |socket| std::future::ready(Ok(Counted(socket, same.clone())));
+        tokio::spawn(async move {
+            listener::serve_layered(listener, layer, service, Options::default(), shutdown.notified()).await;
+        })
+    });
+    (server.await, counts)
+}
+
+struct Counted(Socket, Arc<Counts>);
+
+impl Counted {
+    fn count(&self, done: &Poll<io::Result<usize>>, calls: &AtomicUsize) {
+        if let Poll::Ready(Ok(count)) = done {
+            self.1.bytes.fetch_add(*count, Relaxed);
+            calls.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.0).poll_write(cx, buf);
+        self.count(&done, &self.1.flat);
+        done
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.0).poll_write_vectored(cx, bufs);
+        self.count(&done, &self.1.vectored);
+        done
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
