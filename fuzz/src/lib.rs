@@ -4,5 +4,6 @@
 
 pub mod json;
 pub mod log;
+pub mod parse;
 pub mod reply;
 pub mod text;

@@ -8,6 +8,11 @@ fn every_input_of_the_json_corpus_holds() {
 }
 
 #[test]
+fn every_input_of_the_parse_corpus_holds() {
+    replay("parse", octopus_fuzz::parse::check);
+}
+
+#[test]
 fn every_input_of_the_reply_corpus_holds() {
     replay("reply", octopus_fuzz::reply::check);
 }
