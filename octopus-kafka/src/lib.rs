@@ -1,4 +1,6 @@
 //! The Kafka client of Octopus.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "broker")]
+pub mod broker;
 pub mod records;

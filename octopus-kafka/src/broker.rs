@@ -1,0 +1,353 @@
+//! A Kafka broker in this process, for demos, development and tests; production runs on Apache Kafka.
+//!
+//! One node with topics, partitions, long polls, limits, idempotent producers and the classic protocol of
+//! consumer groups, like Apache Kafka where a client can tell. It has no replication, no transactions, no
+//! security and no disk: what it holds is gone with it. A test can have it answer wrongly, late or not at
+//! all ([`Broker::faults`]), and read what it was asked ([`Broker::requests`]).
+//!
+//! ```
+//! # async fn run() -> std::io::Result<()> {
+//! use octopus_kafka::broker::{ApiKey, Broker, Config, nth};
+//!
+//! let broker = Broker::start(Config::default()).await?;
+//! broker.create_topic("orders");
+//! broker.faults().on(ApiKey::Fetch, nth(2)).error(6);
+//! println!("bootstrap server: {}", broker.addr());
+//! broker.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher as _, RandomState},
+    io,
+    net::SocketAddr,
+    ops::RangeInclusive,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{net::TcpListener, task::JoinHandle};
+
+mod api;
+mod code;
+mod fault;
+mod group;
+mod guard;
+mod id;
+mod log;
+mod machine;
+mod refuse;
+mod request;
+mod serve;
+#[cfg(test)]
+mod tests;
+mod topic;
+
+pub use api::{Request, Response};
+pub use fault::{Fault, Faults, When, always, first, nth};
+pub use group::GroupState;
+pub use id::ConnectionId;
+pub use kafka_protocol::messages::ApiKey;
+
+use group::{Committed, Rules};
+use machine::Machine;
+use serve::Shared;
+
+/// How a broker is set up.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where it listens; port 0 takes a free one. A free port of loopback by default.
+    pub listen: SocketAddr,
+    /// The host and port that clients are told to connect to; what it listens on by default.
+    pub advertised: Option<(String, u16)>,
+    /// Whether a Metadata request that allows it creates the topics that it names. False by default, unlike
+    /// Kafka's.
+    pub auto_create: bool,
+    /// How many partitions a topic has that is created without a number: 1 by default.
+    pub num_partitions: i32,
+    /// How long the first generation of an empty group waits for more members: 3 s by default.
+    pub initial_rebalance_delay: Duration,
+    /// The shortest session that a member may ask for: 6 s by default.
+    pub min_session_timeout: Duration,
+    /// The longest session that a member may ask for: 30 min by default.
+    pub max_session_timeout: Duration,
+    /// The largest batch of a topic that sets no `max.message.bytes`: 16 MiB by default.
+    pub max_message_bytes: usize,
+    /// The longest frame that is read: 32 MiB by default. A longer one closes its connection.
+    pub max_frame_bytes: usize,
+    /// How many bytes a partition keeps; the oldest batches go first. 1 GiB by default.
+    pub retention_bytes: usize,
+    /// How many of the last requests are kept for [`Broker::requests`]: 4,096 by default, 0 for none.
+    pub requests_kept: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            advertised: None,
+            auto_create: false,
+            num_partitions: 1,
+            initial_rebalance_delay: Duration::from_secs(3),
+            min_session_timeout: Duration::from_secs(6),
+            max_session_timeout: Duration::from_secs(1800),
+            max_message_bytes: 16 << 20,
+            max_frame_bytes: 32 << 20,
+            retention_bytes: 1 << 30,
+            requests_kept: 4096,
+        }
+    }
+}
+
+/// A running broker. Dropped, it ends without waiting for its connections.
+#[derive(Debug)]
+pub struct Broker {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    faults: Faults,
+    serving: JoinHandle<()>,
+    timing: JoinHandle<()>,
+}
+
+/// A request that the broker received.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Received {
+    /// Its API.
+    pub api: ApiKey,
+    /// Its version.
+    pub version: i16,
+    /// Its client id, empty where it has none.
+    pub client_id: String,
+    /// The connection that it came on.
+    pub connection: ConnectionId,
+    /// The request; a Produce without its records.
+    pub request: Request,
+}
+
+/// A member of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupMember {
+    /// Its member id.
+    pub member_id: String,
+    /// The client id that it joined with.
+    pub client_id: String,
+    /// Its assignment, as the leader encoded it; empty before it has one.
+    pub assignment: Bytes,
+}
+
+/// What the machine is told once.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    node: Node,
+    cluster_id: String,
+    auto_create: bool,
+    num_partitions: i32,
+    max_message_bytes: usize,
+    retention_bytes: usize,
+    requests_kept: usize,
+    groups: Rules,
+}
+
+/// The one node of the cluster, as clients see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    id: i32,
+    host: String,
+    port: u16,
+}
+
+impl Broker {
+    /// Listens and serves in tasks of the tokio runtime that this is called in.
+    ///
+    /// # Errors
+    ///
+    /// Those of listening.
+    pub async fn start(config: Config) -> io::Result<Self> {
+        let listener = TcpListener::bind(config.listen).await?;
+        let addr = listener.local_addr()?;
+        let (host, port) = config.advertised.clone().unwrap_or_else(|| {
+            let ip = if addr.ip().is_unspecified() {
+                "127.0.0.1".to_owned()
+            } else {
+                addr.ip().to_string()
+            };
+            (ip, addr.port())
+        });
+        let seed = RandomState::new().hash_one(addr);
+        let faults = Faults::default();
+        let settings = config.settings(Node { id: 1, host, port });
+        let machine = Machine::new(settings, faults.clone(), seed);
+        let shared = Arc::new(Shared::new(machine, config.max_frame_bytes));
+        Ok(Self {
+            addr,
+            faults,
+            serving: tokio::spawn(serve::serve(listener, Arc::clone(&shared))),
+            timing: tokio::spawn(serve::keep_time(Arc::clone(&shared))),
+            shared,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Closes the listener and all connections, and returns when they are closed.
+    pub async fn shutdown(mut self) {
+        self.shared.stop();
+        // It fails only if serving panicked, and then everything is closed as well.
+        let _ = (&mut self.serving).await;
+    }
+
+    /// Its faults, none at first.
+    #[must_use]
+    pub const fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The last requests, the oldest first.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Received> {
+        self.shared
+            .with(|machine, _| machine.requests.iter().cloned().collect())
+    }
+
+    /// Has it advertise, and take, only these versions of an API; with an empty range it lacks the API.
+    /// Connections that are open are not told.
+    pub fn set_versions(&self, api: ApiKey, versions: RangeInclusive<i16>) {
+        self.shared.with(|machine, _| {
+            if versions.is_empty() {
+                machine.versions.remove(&(api as i16));
+            } else {
+                machine.versions.insert(api as i16, versions);
+            }
+        });
+    }
+
+    /// Creates a topic of one partition; false if its name is not valid or taken.
+    pub fn create_topic(&self, topic: &str) -> bool {
+        self.create_topic_with(topic, 1)
+    }
+
+    /// Creates a topic of this many partitions; false if its name is not valid or taken, or there are none.
+    pub fn create_topic_with(&self, topic: &str, partitions: i32) -> bool {
+        self.shared.with(|machine, _| {
+            let ids = &mut machine.ids;
+            machine
+                .topics
+                .create(topic, partitions, BTreeMap::new(), ids)
+                .is_ok()
+        })
+    }
+
+    /// Deletes a topic; false if there is none.
+    pub fn delete_topic(&self, topic: &str) -> bool {
+        self.shared.with(|machine, now| machine.delete_topic(topic, now))
+    }
+
+    /// Appends a record batch to partition 0 of a topic and returns its base offset, `None` where there is no
+    /// such topic. Only the base offset and the leader epoch are written into it; nothing is checked, so that
+    /// a partition may hold what no producer can send.
+    pub fn append(&self, topic: &str, batch: impl AsRef<[u8]>) -> Option<i64> {
+        self.shared.with(|machine, now| {
+            let base = machine.topics.log_mut(topic, 0)?.append(batch.as_ref());
+            machine.wake_fetches(topic, now);
+            Some(base)
+        })
+    }
+
+    /// The offset that the next record of partition 0 gets.
+    #[must_use]
+    pub fn end_offset(&self, topic: &str) -> Option<i64> {
+        self.shared
+            .with(|machine, _| Some(machine.topics.log(topic, 0)?.end()))
+    }
+
+    /// Deletes the records of partition 0 before an offset and returns the first one that is left; `None`
+    /// where there is no such topic or offset.
+    pub fn delete_records_before(&self, topic: &str, offset: i64) -> Option<i64> {
+        self.shared
+            .with(|machine, now| machine.delete_records_before(topic, 0, offset, now).ok())
+    }
+
+    /// What a group has committed for partition 0 of a topic.
+    #[must_use]
+    pub fn committed(&self, group: &str, topic: &str) -> Option<i64> {
+        self.shared.with(|machine, _| {
+            let offsets = &machine.groups.find(group)?.offsets;
+            Some(offsets.get(&(topic.to_owned(), 0))?.offset)
+        })
+    }
+
+    /// Commits for a group, whatever its members do.
+    pub fn commit(&self, group: &str, topic: &str, offset: i64) {
+        let committed = Committed {
+            offset,
+            leader_epoch: -1,
+            metadata: String::new(),
+        };
+        self.shared.with(|machine, _| {
+            let offsets = &mut machine.groups.open(group).offsets;
+            offsets.insert((topic.to_owned(), 0), committed);
+        });
+    }
+
+    /// The members of a group by their ids.
+    #[must_use]
+    pub fn group_members(&self, group: &str) -> Vec<GroupMember> {
+        self.shared.with(|machine, _| {
+            let members = machine.groups.find(group).map(|group| &group.members);
+            members
+                .into_iter()
+                .flatten()
+                .map(|(id, member)| GroupMember {
+                    member_id: id.clone(),
+                    client_id: member.client_id.clone(),
+                    assignment: member.assignment.clone(),
+                })
+                .collect()
+        })
+    }
+
+    /// Where a group stands, and its generation.
+    #[must_use]
+    pub fn group_state(&self, group: &str) -> Option<(GroupState, i32)> {
+        self.shared.with(|machine, _| {
+            let group = machine.groups.find(group)?;
+            Some((group.state, group.generation))
+        })
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.serving.abort();
+        self.timing.abort();
+    }
+}
+
+impl Config {
+    fn settings(&self, node: Node) -> Settings {
+        Settings {
+            node,
+            cluster_id: "octopus-embedded-broker".to_owned(),
+            auto_create: self.auto_create,
+            num_partitions: self.num_partitions,
+            max_message_bytes: self.max_message_bytes,
+            retention_bytes: self.retention_bytes,
+            requests_kept: self.requests_kept,
+            groups: Rules {
+                initial_rebalance_delay: self.initial_rebalance_delay,
+                min_session_timeout: self.min_session_timeout,
+                max_session_timeout: self.max_session_timeout,
+            },
+        }
+    }
+}

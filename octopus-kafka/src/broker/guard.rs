@@ -1,0 +1,404 @@
+//! A walk over a request's bytes before it is decoded: the decoder allocates by the counts in it.
+
+use kafka_protocol::messages::ApiKey;
+
+/// The longest frame of a request that carries no records.
+const CONTROL: usize = 4 << 20;
+
+/// Whether every count and length of the request fits the bytes that are there.
+pub(crate) fn fits(api: ApiKey, version: i16, body: &[u8]) -> bool {
+    let Some((_, flexible, fields)) = LAYOUTS.iter().find(|(layout, ..)| *layout == api) else {
+        return false;
+    };
+    if api != ApiKey::Produce && body.len() > CONTROL {
+        return false;
+    }
+    let mut walk = Walk {
+        version,
+        compact: version >= *flexible,
+        rest: body,
+    };
+    walk.fields(fields).is_some()
+}
+
+/// A field, in the versions from the first to the second number.
+type Field = (i16, i16, Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// So many bytes.
+    Fixed(usize),
+    /// A string, which may be null.
+    Text,
+    /// Bytes, which may be null.
+    Blob,
+    /// A list, which may be null, of elements with these fields.
+    List(&'static [Field]),
+    /// A list of numbers of so many bytes, or of strings.
+    Numbers(usize),
+    Texts,
+}
+
+use Kind::{Blob, Fixed, List, Numbers, Text, Texts};
+
+const I8: Kind = Fixed(1);
+const I16: Kind = Fixed(2);
+const I32: Kind = Fixed(4);
+const I64: Kind = Fixed(8);
+const UUID: Kind = Fixed(16);
+const LAST: i16 = i16::MAX;
+
+/// Each API's first version with compact lengths, and the fields of its request.
+const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
+    (
+        ApiKey::Produce,
+        9,
+        &[
+            (3, LAST, Text),
+            (0, LAST, I16),
+            (0, LAST, I32),
+            (
+                0,
+                LAST,
+                List(&[
+                    (0, 12, Text),
+                    (13, LAST, UUID),
+                    (0, LAST, List(&[(0, LAST, I32), (0, LAST, Blob)])),
+                ]),
+            ),
+        ],
+    ),
+    (
+        ApiKey::Fetch,
+        12,
+        &[
+            (0, 14, I32),
+            (0, LAST, I32),
+            (0, LAST, I32),
+            (3, LAST, I32),
+            (4, LAST, I8),
+            (7, LAST, I32),
+            (7, LAST, I32),
+            (
+                0,
+                LAST,
+                List(&[
+                    (0, 12, Text),
+                    (13, LAST, UUID),
+                    (
+                        0,
+                        LAST,
+                        List(&[
+                            (0, LAST, I32),
+                            (9, LAST, I32),
+                            (0, LAST, I64),
+                            (12, LAST, I32),
+                            (5, LAST, I64),
+                            (0, LAST, I32),
+                        ]),
+                    ),
+                ]),
+            ),
+            (
+                7,
+                LAST,
+                List(&[(7, 12, Text), (13, LAST, UUID), (7, LAST, Numbers(4))]),
+            ),
+            (11, LAST, Text),
+        ],
+    ),
+    (
+        ApiKey::ListOffsets,
+        6,
+        &[
+            (0, LAST, I32),
+            (2, LAST, I8),
+            (
+                0,
+                LAST,
+                List(&[
+                    (0, LAST, Text),
+                    (0, LAST, List(&[(0, LAST, I32), (4, LAST, I32), (0, LAST, I64)])),
+                ]),
+            ),
+            (10, LAST, I32),
+        ],
+    ),
+    (
+        ApiKey::Metadata,
+        9,
+        &[
+            (0, LAST, List(&[(10, LAST, UUID), (0, LAST, Text)])),
+            (4, LAST, I8),
+            (8, 10, I8),
+            (8, LAST, I8),
+        ],
+    ),
+    (
+        ApiKey::OffsetCommit,
+        8,
+        &[
+            (0, LAST, Text),
+            (1, LAST, I32),
+            (1, LAST, Text),
+            (7, LAST, Text),
+            (2, 4, I64),
+            (
+                0,
+                LAST,
+                List(&[
+                    (0, LAST, Text),
+                    (
+                        0,
+                        LAST,
+                        List(&[(0, LAST, I32), (0, LAST, I64), (6, LAST, I32), (0, LAST, Text)]),
+                    ),
+                ]),
+            ),
+        ],
+    ),
+    (
+        ApiKey::OffsetFetch,
+        6,
+        &[
+            (0, 7, Text),
+            (0, 7, List(&[(0, LAST, Text), (0, LAST, Numbers(4))])),
+            (
+                8,
+                LAST,
+                List(&[
+                    (8, LAST, Text),
+                    (9, LAST, Text),
+                    (9, LAST, I32),
+                    (8, LAST, List(&[(8, LAST, Text), (8, LAST, Numbers(4))])),
+                ]),
+            ),
+            (7, LAST, I8),
+        ],
+    ),
+    (
+        ApiKey::FindCoordinator,
+        3,
+        &[(0, 3, Text), (1, LAST, I8), (4, LAST, Texts)],
+    ),
+    (
+        ApiKey::JoinGroup,
+        6,
+        &[
+            (0, LAST, Text),
+            (0, LAST, I32),
+            (1, LAST, I32),
+            (0, LAST, Text),
+            (5, LAST, Text),
+            (0, LAST, Text),
+            (0, LAST, List(&[(0, LAST, Text), (0, LAST, Blob)])),
+            (8, LAST, Text),
+        ],
+    ),
+    (
+        ApiKey::Heartbeat,
+        4,
+        &[(0, LAST, Text), (0, LAST, I32), (0, LAST, Text), (3, LAST, Text)],
+    ),
+    (
+        ApiKey::LeaveGroup,
+        4,
+        &[
+            (0, LAST, Text),
+            (0, 2, Text),
+            (
+                3,
+                LAST,
+                List(&[(3, LAST, Text), (3, LAST, Text), (5, LAST, Text)]),
+            ),
+        ],
+    ),
+    (
+        ApiKey::SyncGroup,
+        4,
+        &[
+            (0, LAST, Text),
+            (0, LAST, I32),
+            (0, LAST, Text),
+            (3, LAST, Text),
+            (5, LAST, Text),
+            (5, LAST, Text),
+            (0, LAST, List(&[(0, LAST, Text), (0, LAST, Blob)])),
+        ],
+    ),
+    (ApiKey::ApiVersions, 3, &[(3, LAST, Text), (3, LAST, Text)]),
+    (
+        ApiKey::CreateTopics,
+        5,
+        &[
+            (
+                0,
+                LAST,
+                List(&[
+                    (0, LAST, Text),
+                    (0, LAST, I32),
+                    (0, LAST, I16),
+                    (0, LAST, List(&[(0, LAST, I32), (0, LAST, Numbers(4))])),
+                    (0, LAST, List(&[(0, LAST, Text), (0, LAST, Text)])),
+                ]),
+            ),
+            (0, LAST, I32),
+            (1, LAST, I8),
+        ],
+    ),
+    (ApiKey::DeleteTopics, 4, &[(0, LAST, Texts), (0, LAST, I32)]),
+    (
+        ApiKey::DeleteRecords,
+        2,
+        &[
+            (
+                0,
+                LAST,
+                List(&[
+                    (0, LAST, Text),
+                    (0, LAST, List(&[(0, LAST, I32), (0, LAST, I64)])),
+                ]),
+            ),
+            (0, LAST, I32),
+        ],
+    ),
+    (
+        ApiKey::InitProducerId,
+        2,
+        &[(0, LAST, Text), (0, LAST, I32), (3, LAST, I64), (3, LAST, I16)],
+    ),
+    (
+        ApiKey::DescribeConfigs,
+        4,
+        &[
+            (0, LAST, List(&[(0, LAST, I8), (0, LAST, Text), (0, LAST, Texts)])),
+            (1, LAST, I8),
+            (3, LAST, I8),
+        ],
+    ),
+];
+
+struct Walk<'a> {
+    version: i16,
+    compact: bool,
+    rest: &'a [u8],
+}
+
+impl Walk<'_> {
+    fn fields(&mut self, fields: &[Field]) -> Option<()> {
+        for (from, to, kind) in fields {
+            if (*from..=*to).contains(&self.version) {
+                self.field(kind)?;
+            }
+        }
+        if self.compact {
+            for _ in 0..self.varint()? {
+                self.varint()?;
+                let size = self.varint()?;
+                self.skip(usize::try_from(size).ok()?)?;
+            }
+        }
+        Some(())
+    }
+
+    fn field(&mut self, kind: &Kind) -> Option<()> {
+        match kind {
+            Fixed(bytes) => self.skip(*bytes),
+            Text => self.text(),
+            Blob => {
+                let length = self.length(4)?;
+                self.skip(length)
+            }
+            Numbers(bytes) => {
+                let count = self.length(4)?;
+                self.skip(count.checked_mul(*bytes)?)
+            }
+            Texts => (0..self.count()?).try_for_each(|_| self.text()),
+            List(fields) => (0..self.count()?).try_for_each(|_| self.fields(fields)),
+        }
+    }
+
+    fn text(&mut self) -> Option<()> {
+        let length = self.length(2)?;
+        self.skip(length)
+    }
+
+    /// A list's count: no element takes less than a byte.
+    fn count(&mut self) -> Option<usize> {
+        let count = self.length(4)?;
+        (count <= self.rest.len()).then_some(count)
+    }
+
+    /// A length of this many bytes, or a compact one; null is none.
+    fn length(&mut self, bytes: usize) -> Option<usize> {
+        if self.compact {
+            return usize::try_from(self.varint()?.saturating_sub(1)).ok();
+        }
+        let (length, rest) = self.rest.split_at_checked(bytes)?;
+        self.rest = rest;
+        let length = match length {
+            [a, b] => i32::from(i16::from_be_bytes([*a, *b])),
+            [a, b, c, d] => i32::from_be_bytes([*a, *b, *c, *d]),
+            _ => return None,
+        };
+        if length == -1 {
+            Some(0)
+        } else {
+            usize::try_from(length).ok()
+        }
+    }
+
+    fn varint(&mut self) -> Option<u32> {
+        let mut value = 0u32;
+        for i in 0..5 {
+            let (byte, rest) = self.rest.split_first()?;
+            self.rest = rest;
+            value |= u32::from(byte & 0x7f).checked_shl(7 * i)?;
+            if *byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn skip(&mut self, bytes: usize) -> Option<()> {
+        self.rest = self.rest.get(bytes..)?;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_the_bytes_cannot_hold_is_refused() {
+        // A DeleteTopics of 2^31 - 1 names, and compact of 2^32 - 2.
+        assert!(!fits(
+            ApiKey::DeleteTopics,
+            1,
+            &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]
+        ));
+        assert!(!fits(
+            ApiKey::DeleteTopics,
+            4,
+            &[0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0, 0, 0, 0]
+        ));
+        // One name that is not there, and a negative count.
+        assert!(!fits(
+            ApiKey::DeleteTopics,
+            1,
+            &[0, 0, 0, 1, 0, 9, b'a', 0, 0, 0, 0]
+        ));
+        assert!(!fits(
+            ApiKey::DeleteTopics,
+            1,
+            &[0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 0]
+        ));
+        assert!(fits(
+            ApiKey::DeleteTopics,
+            1,
+            &[0, 0, 0, 1, 0, 1, b'a', 0, 0, 0, 0]
+        ));
+    }
+}

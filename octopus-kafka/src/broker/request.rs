@@ -1,0 +1,124 @@
+//! What the broker does with each request.
+
+use kafka_protocol::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, api_versions_response::ApiVersion,
+    find_coordinator_response::Coordinator,
+};
+
+use super::{
+    api::{Head, Response, text},
+    code::{self, Code},
+    machine::Machine,
+    topic,
+};
+
+mod fetch;
+mod metadata;
+mod offset;
+mod produce;
+mod topics;
+
+/// Only groups have a coordinator here: transactions have none.
+const GROUP: i8 = 0;
+
+impl Machine {
+    /// The version ranges, with this code.
+    pub(super) fn api_versions(&self, code: Code) -> Response {
+        let range = |(api, versions): (&i16, &std::ops::RangeInclusive<i16>)| {
+            ApiVersion::default()
+                .with_api_key(*api)
+                .with_min_version(*versions.start())
+                .with_max_version(*versions.end())
+        };
+        let response = ApiVersionsResponse::default()
+            .with_error_code(code)
+            .with_api_keys(self.versions.iter().map(range).collect());
+        Response::ApiVersions(response)
+    }
+
+    pub(super) fn hello(&self, head: &Head, request: &ApiVersionsRequest) -> Response {
+        let fine = head.version < 3
+            || (is_software(&request.client_software_name) && is_software(&request.client_software_version));
+        if fine {
+            self.api_versions(code::NONE)
+        } else {
+            Response::ApiVersions(ApiVersionsResponse::default().with_error_code(code::INVALID_REQUEST))
+        }
+    }
+
+    pub(super) fn find_coordinator(&self, head: &Head, request: &FindCoordinatorRequest) -> Response {
+        let node = &self.settings.node;
+        let code = if request.key_type == GROUP {
+            code::NONE
+        } else {
+            code::INVALID_REQUEST
+        };
+        let message = (code != code::NONE).then(|| text("this broker coordinates groups only"));
+        let (id, host, port) = if code == code::NONE {
+            (node.id, text(&node.host), i32::from(node.port))
+        } else {
+            (-1, text(""), -1)
+        };
+        let mut response = FindCoordinatorResponse::default();
+        if head.version >= 4 {
+            for key in &request.coordinator_keys {
+                response.coordinators.push(
+                    Coordinator::default()
+                        .with_key(key.clone())
+                        .with_error_code(code)
+                        .with_error_message(message.clone())
+                        .with_node_id(id.into())
+                        .with_host(host.clone())
+                        .with_port(port),
+                );
+            }
+        } else {
+            response = response
+                .with_error_code(code)
+                .with_error_message(message)
+                .with_node_id(id.into())
+                .with_host(host)
+                .with_port(port);
+        }
+        Response::FindCoordinator(response)
+    }
+
+    /// A new producer id, or the next epoch of one: ids are for idempotent producers only.
+    pub(super) fn init_producer_id(&mut self, request: &InitProducerIdRequest) -> Response {
+        let mut response = InitProducerIdResponse::default();
+        let has_transactions = request.transactional_id.as_ref().is_some_and(|id| !id.is_empty());
+        if has_transactions {
+            response.error_code = code::INVALID_REQUEST;
+            response.producer_id = (-1).into();
+            response.producer_epoch = -1;
+        } else if *request.producer_id >= 0 && (0..i16::MAX - 1).contains(&request.producer_epoch) {
+            response.producer_id = request.producer_id;
+            response.producer_epoch = request.producer_epoch + 1;
+        } else {
+            response.producer_id = self.next_producer_id.into();
+            self.next_producer_id += 1;
+        }
+        Response::InitProducerId(response)
+    }
+}
+
+/// A copy of a Produce that shares nothing with its frame, and has no records.
+pub(super) fn without_records(request: &mut ProduceRequest) {
+    request.transactional_id = request.transactional_id.as_ref().map(|id| text(id).into());
+    for topic in &mut request.topic_data {
+        topic.name = topic::wire_name(&topic.name);
+        for partition in &mut topic.partition_data {
+            partition.records = None;
+        }
+    }
+}
+
+/// Kafka's rule for the name and version of a client's software.
+fn is_software(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    !text.is_empty()
+        && text.chars().all(inner)
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+}

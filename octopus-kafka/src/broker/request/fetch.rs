@@ -1,0 +1,137 @@
+//! Fetch, and the long poll behind it.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use kafka_protocol::messages::{
+    FetchRequest, FetchResponse,
+    fetch_response::{FetchableTopicResponse, PartitionData},
+};
+
+use crate::broker::{
+    api::Response,
+    code::{self, Code},
+    id::ConnectionId,
+    log::LEADER_EPOCH,
+    machine::{Machine, Parked},
+    refuse::no_records,
+};
+
+/// The session epochs of a fetch that names all its partitions.
+const WHOLE: [i32; 2] = [-1, 0];
+
+impl Machine {
+    /// `None` where the fetch waits.
+    pub(crate) fn fetch(
+        &mut self,
+        id: ConnectionId,
+        request: FetchRequest,
+        now: Instant,
+    ) -> Option<Response> {
+        if request.session_id != 0 || !WHOLE.contains(&request.session_epoch) {
+            // No session is ever given out.
+            let code = if request.session_id == 0 {
+                code::INVALID_FETCH_SESSION_EPOCH
+            } else {
+                code::FETCH_SESSION_ID_NOT_FOUND
+            };
+            return Some(Response::Fetch(FetchResponse::default().with_error_code(code)));
+        }
+        let (response, enough) = self.read(&request);
+        let wait = u64::try_from(request.max_wait_ms).unwrap_or(0);
+        if enough || wait == 0 {
+            return Some(Response::Fetch(response));
+        }
+        let deadline = now + Duration::from_millis(wait);
+        self.park(id, Parked { request, deadline });
+        None
+    }
+
+    /// Answers a fetch whose wait is over.
+    pub(crate) fn end_fetch(&mut self, id: ConnectionId, now: Instant) {
+        if let Some(fetch) = self.unpark(id) {
+            let (response, _) = self.read(&fetch.request);
+            self.answer(id, Response::Fetch(response), now);
+        }
+    }
+
+    /// Answers the fetches that a topic's change has given enough to.
+    pub(crate) fn wake_fetches(&mut self, topic: &str, now: Instant) {
+        let mut enough = Vec::new();
+        for (id, fetch) in &self.fetches {
+            let asks = fetch
+                .request
+                .topics
+                .iter()
+                .any(|asked| asked.topic.as_str() == topic);
+            if asks {
+                let (response, done) = self.read(&fetch.request);
+                if done {
+                    enough.push((*id, response));
+                }
+            }
+        }
+        for (id, response) in enough {
+            self.unpark(id);
+            self.answer(id, Response::Fetch(response), now);
+        }
+    }
+
+    /// What a fetch returns at this moment, and whether it has nothing to wait for.
+    fn read(&self, request: &FetchRequest) -> (FetchResponse, bool) {
+        let mut response = FetchResponse::default();
+        let mut left = usize::try_from(request.max_bytes).unwrap_or(0);
+        let (mut ready, mut failed, mut first_whole) = (0, false, true);
+        for topic in &request.topics {
+            let mut answer = FetchableTopicResponse::default().with_topic(topic.topic.clone());
+            for asked in &topic.partitions {
+                let limit = usize::try_from(asked.partition_max_bytes).unwrap_or(0).min(left);
+                let data = self
+                    .topics
+                    .log(&topic.topic, asked.partition)
+                    .ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)
+                    .and_then(|log| {
+                        check_epoch(asked.current_leader_epoch)?;
+                        let slice = log.read(asked.fetch_offset, limit, first_whole)?;
+                        let data = PartitionData::default()
+                            .with_partition_index(asked.partition)
+                            .with_high_watermark(log.end())
+                            .with_last_stable_offset(log.end())
+                            .with_log_start_offset(log.start());
+                        Ok((data, slice))
+                    });
+                match data {
+                    Ok((mut data, slice)) => {
+                        ready += slice.ready;
+                        left = left.saturating_sub(slice.records.len());
+                        first_whole &= slice.records.is_empty();
+                        data.records = Some(slice.records);
+                        // A reader of uncommitted records is told of no transactions.
+                        data.aborted_transactions = (request.isolation_level == 1).then(Vec::new);
+                        answer.partitions.push(data);
+                    }
+                    Err(code) => {
+                        failed = true;
+                        let empty = no_records(asked.partition, code).with_records(Some(Bytes::new()));
+                        answer.partitions.push(empty);
+                    }
+                }
+            }
+            response.responses.push(answer);
+        }
+        let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0);
+        let enough = failed || ready >= min_bytes || request.topics.is_empty();
+        (response, enough)
+    }
+}
+
+/// Whether a client knows the partition's leader epoch rightly; -1 says nothing.
+pub(super) const fn check_epoch(epoch: i32) -> Result<(), Code> {
+    if epoch < 0 || epoch == LEADER_EPOCH {
+        Ok(())
+    } else if epoch < LEADER_EPOCH {
+        Err(code::FENCED_LEADER_EPOCH)
+    } else {
+        Err(code::UNKNOWN_LEADER_EPOCH)
+    }
+}

@@ -1,0 +1,201 @@
+//! ListOffsets, OffsetCommit and OffsetFetch.
+
+use std::time::Instant;
+
+use kafka_protocol::messages::{
+    ListOffsetsRequest, ListOffsetsResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
+    OffsetFetchResponse, TopicName,
+    list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse},
+    offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic},
+    offset_fetch_response::{
+        OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+        OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+    },
+};
+
+use super::fetch::check_epoch;
+use crate::broker::{
+    api::{Head, Response, text},
+    code::{self, Code},
+    group::Committed,
+    log::LEADER_EPOCH,
+    machine::Machine,
+    topic::wire_name,
+};
+
+/// The longest metadata of a commit.
+const METADATA: usize = 4096;
+
+// Times of a ListOffsets that ask for something else.
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+
+impl Machine {
+    pub(crate) fn list_offsets(&self, request: &ListOffsetsRequest) -> Response {
+        let mut response = ListOffsetsResponse::default();
+        for topic in &request.topics {
+            let mut answer = ListOffsetsTopicResponse::default().with_name(topic.name.clone());
+            for asked in &topic.partitions {
+                let mut partition =
+                    ListOffsetsPartitionResponse::default().with_partition_index(asked.partition_index);
+                let epoch = asked.current_leader_epoch;
+                match self.list_offset(&topic.name, asked.partition_index, epoch, asked.timestamp) {
+                    Ok(Some((offset, timestamp))) => {
+                        partition.offset = offset;
+                        partition.timestamp = timestamp;
+                        partition.leader_epoch = LEADER_EPOCH;
+                    }
+                    Ok(None) => {}
+                    Err(code) => partition.error_code = code,
+                }
+                answer.partitions.push(partition);
+            }
+            response.topics.push(answer);
+        }
+        Response::ListOffsets(response)
+    }
+
+    pub(crate) fn offset_commit(&mut self, request: &OffsetCommitRequest, now: Instant) -> Response {
+        let refused = self.groups.may_commit(request, now);
+        let mut response = OffsetCommitResponse::default();
+        for topic in &request.topics {
+            let mut answer = OffsetCommitResponseTopic::default().with_name(topic.name.clone());
+            for named in &topic.partitions {
+                let metadata = named.committed_metadata.as_deref().unwrap_or("");
+                let code = if self.topics.log(&topic.name, named.partition_index).is_none() {
+                    code::UNKNOWN_TOPIC_OR_PARTITION
+                } else if refused != code::NONE {
+                    refused
+                } else if metadata.len() > METADATA {
+                    code::OFFSET_METADATA_TOO_LARGE
+                } else {
+                    let committed = Committed {
+                        offset: named.committed_offset,
+                        leader_epoch: named.committed_leader_epoch,
+                        metadata: metadata.to_owned(),
+                    };
+                    let key = (topic.name.to_string(), named.partition_index);
+                    self.groups.open(&request.group_id).offsets.insert(key, committed);
+                    code::NONE
+                };
+                answer.partitions.push(
+                    OffsetCommitResponsePartition::default()
+                        .with_partition_index(named.partition_index)
+                        .with_error_code(code),
+                );
+            }
+            response.topics.push(answer);
+        }
+        Response::OffsetCommit(response)
+    }
+
+    pub(crate) fn offset_fetch(&self, head: &Head, request: &OffsetFetchRequest) -> Response {
+        let mut response = OffsetFetchResponse::default();
+        if head.version >= 8 {
+            for asked in &request.groups {
+                let topics = asked.topics.as_ref().map(|topics| {
+                    let topics = topics.iter();
+                    topics.map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
+                });
+                let mut group = OffsetFetchResponseGroup::default().with_group_id(asked.group_id.clone());
+                for (name, partitions) in self.committed(&asked.group_id, topics) {
+                    let partition = |(index, committed): (i32, Committed)| {
+                        OffsetFetchResponsePartitions::default()
+                            .with_partition_index(index)
+                            .with_committed_offset(committed.offset)
+                            .with_committed_leader_epoch(committed.leader_epoch)
+                            .with_metadata(Some(text(&committed.metadata)))
+                    };
+                    let partitions = partitions.into_iter().map(partition).collect();
+                    group.topics.push(
+                        OffsetFetchResponseTopics::default()
+                            .with_name(name)
+                            .with_partitions(partitions),
+                    );
+                }
+                response.groups.push(group);
+            }
+            return Response::OffsetFetch(response);
+        }
+        let topics = request.topics.as_ref().map(|topics| {
+            let topics = topics.iter();
+            topics.map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
+        });
+        for (name, partitions) in self.committed(&request.group_id, topics) {
+            let partition = |(index, committed): (i32, Committed)| {
+                OffsetFetchResponsePartition::default()
+                    .with_partition_index(index)
+                    .with_committed_offset(committed.offset)
+                    .with_committed_leader_epoch(committed.leader_epoch)
+                    .with_metadata(Some(text(&committed.metadata)))
+            };
+            let partitions = partitions.into_iter().map(partition).collect();
+            response.topics.push(
+                OffsetFetchResponseTopic::default()
+                    .with_name(name)
+                    .with_partitions(partitions),
+            );
+        }
+        Response::OffsetFetch(response)
+    }
+
+    /// What a group has committed for these topics, or for all.
+    fn committed(
+        &self,
+        group: &str,
+        topics: Option<impl Iterator<Item = (TopicName, Vec<i32>)>>,
+    ) -> Vec<(TopicName, Vec<(i32, Committed)>)> {
+        let nothing = Committed {
+            offset: -1,
+            leader_epoch: -1,
+            metadata: String::new(),
+        };
+        let group = self.groups.find(group);
+        let Some(topics) = topics else {
+            let mut all: Vec<(TopicName, Vec<(i32, Committed)>)> = Vec::new();
+            for ((name, partition), committed) in group.iter().flat_map(|group| &group.offsets) {
+                match all.last_mut() {
+                    Some((last, partitions)) if last.as_str() == name => {
+                        partitions.push((*partition, committed.clone()));
+                    }
+                    Some(_) | None => all.push((wire_name(name), vec![(*partition, committed.clone())])),
+                }
+            }
+            return all;
+        };
+        let of_partition = |name: &TopicName, partition: i32| {
+            let offsets = &group?.offsets;
+            offsets.get(&(name.to_string(), partition)).cloned()
+        };
+        topics
+            .map(|(name, partitions)| {
+                let found = partitions
+                    .into_iter()
+                    .map(|p| (p, of_partition(&name, p).unwrap_or_else(|| nothing.clone())))
+                    .collect();
+                (name, found)
+            })
+            .collect()
+    }
+
+    /// Offset and timestamp, `None` where no record is that new.
+    fn list_offset(
+        &self,
+        topic: &str,
+        partition: i32,
+        epoch: i32,
+        timestamp: i64,
+    ) -> Result<Option<(i64, i64)>, Code> {
+        let log = self.topics.log(topic, partition);
+        let log = log.ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)?;
+        check_epoch(epoch)?;
+        Ok(match timestamp {
+            LATEST => Some((log.end(), -1)),
+            EARLIEST | EARLIEST_LOCAL => Some((log.start(), -1)),
+            MAX_TIMESTAMP => log.latest(),
+            _ => log.at_time(timestamp),
+        })
+    }
+}
