@@ -78,7 +78,7 @@ pub(super) struct Flags {
     /// How tokens are checked [default: introspection; with --dev: tokens]
     #[arg(long, env = "OCTOPUS_AUTH", value_name = "MODE", help_heading = "Callers")]
     pub(super) auth: Option<AuthMode>,
-    /// With --auth tokens: a file of lines TOKEN SUBJECT [EXPIRY]
+    /// With --auth tokens: a file of lines TOKEN SUBJECT, and where it ends EXPIRY
     #[arg(
         long,
         env = "OCTOPUS_TOKENS_FILE",
