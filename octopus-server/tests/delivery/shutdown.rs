@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use octopus_server::{listener::Options, send::Fate};
-use tokio::{
-    net::TcpStream,
-    time::{sleep, timeout},
-};
+use tokio::{net::TcpStream, time::sleep};
 
-use crate::support::{Client, SOON, Server, get};
+use crate::support::{Client, Server, Told, get};
 
 fn options(drain: Duration) -> Options {
     let mut options = Options::default();
@@ -77,7 +74,7 @@ async fn half_a_head_ends_by_its_own_limit() {
 /// [RP-04]
 #[tokio::test]
 async fn what_does_not_end_by_itself_is_reset_at_the_deadline_and_told_dropped_once() {
-    let mut server = Server::with(options(Duration::from_millis(400))).await;
+    let mut server = Server::with(options(Duration::from_secs(1))).await;
     let mut clients = Vec::new();
     for request in [
         get("/wait/10?1"),
@@ -98,19 +95,14 @@ async fn what_does_not_end_by_itself_is_reset_at_the_deadline_and_told_dropped_o
 
     server.shutdown.notify_one();
     server.nothing().await;
-    timeout(SOON, &mut server.task)
-        .await
-        .expect("the server ends")
-        .unwrap();
     let mut fates = Vec::new();
-    while fates.len() < 5 {
-        if let (id, crate::support::Told::Fate(fate)) = server.told().await {
+    for (id, told) in server.ended().await {
+        if let Told::Fate(fate) = told {
             fates.push((id, fate));
         }
     }
     fates.sort_unstable_by_key(|(id, _)| *id);
     assert_eq!(fates, (1..=5).map(|id| (id, Fate::Dropped)).collect::<Vec<_>>());
-    server.nothing().await;
     for client in &mut clients {
         client.is_reset().await;
     }

@@ -121,8 +121,13 @@ impl Server {
     }
 
     /// Ends the server, and gives what was told and not asked for.
-    pub(crate) async fn end(mut self) -> Vec<(u64, Told)> {
+    pub(crate) async fn end(self) -> Vec<(u64, Told)> {
         self.shutdown.notify_one();
+        self.ended().await
+    }
+
+    /// The server ends; gives what was told and not asked for.
+    pub(crate) async fn ended(mut self) -> Vec<(u64, Told)> {
         timeout(SOON, &mut self.task)
             .await
             .expect("the server ends")
