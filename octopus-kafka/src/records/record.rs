@@ -1,0 +1,112 @@
+//! One record within a batch's bytes.
+
+use octopus_core::{Headers, varint};
+
+/// How one record begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    /// Milliseconds behind the batch's base timestamp.
+    pub(super) timestamp_delta: i64,
+    /// Offsets behind the batch's base offset.
+    pub(super) offset_delta: u32,
+    /// The bytes of the head: the key's length follows them.
+    pub(super) length: usize,
+}
+
+/// What follows the head.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Body<'a> {
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) headers: Headers<'a>,
+}
+
+impl Head {
+    /// Reads the head of a record from its bytes behind their length.
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (_attributes, rest) = bytes.split_first()?;
+        let (timestamp_delta, rest) = varlong(rest)?;
+        let (offset_delta, rest) = varint(rest)?;
+        Some(Self {
+            timestamp_delta,
+            offset_delta: u32::try_from(offset_delta).ok()?,
+            length: bytes.len() - rest.len(),
+        })
+    }
+}
+
+impl<'a> Body<'a> {
+    /// Reads what follows a record's head; the record's last byte is the last of `bytes`.
+    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (key, rest) = nullable(bytes)?;
+        let (value, rest) = nullable(rest)?;
+        let (count, rest) = varint(rest)?;
+        let (headers, rest) = Headers::parse(u32::try_from(count).ok()?, rest)?;
+        rest.is_empty().then_some(Self { key, value, headers })
+    }
+}
+
+fn nullable(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (length, rest) = varint(bytes)?;
+    if length == -1 {
+        return Some((None, rest));
+    }
+    let (value, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    Some((Some(value), rest))
+}
+
+/// Reads a zigzag varint of 64 bits: at most ten bytes, the tenth below 2.
+fn varlong(bytes: &[u8]) -> Option<(i64, &[u8])> {
+    let mut value = 0u64;
+    for (i, &byte) in bytes.iter().take(10).enumerate() {
+        if i == 9 && byte > 1 {
+            return None;
+        }
+        value |= u64::from(byte & 0x7f) << (7 * i);
+        if byte < 0x80 {
+            let number = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
+            return Some((number, &bytes[i + 1..]));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varlongs_are_read_as_kafka_reads_them() {
+        let most = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        let least = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        for (bytes, number) in [
+            (&[0u8][..], 0),
+            (&[1], -1),
+            (&[0x80, 1], 64),
+            (&most, i64::MAX),
+            (&least, i64::MIN),
+        ] {
+            assert_eq!(varlong(bytes), Some((number, &[][..])), "{bytes:?}");
+        }
+        let too_large = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2];
+        for bytes in [&[][..], &[0x80], &too_large, &[0x80; 11]] {
+            assert_eq!(varlong(bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_ends_where_its_length_says() {
+        let whole = [2, b'k', 1, 2, 2, b'n', 1];
+        let body = Body::parse(&whole).unwrap();
+        assert_eq!(
+            (body.key, body.value, body.headers.len()),
+            (Some(&b"k"[..]), None, 1)
+        );
+        for end in 0..whole.len() {
+            assert!(Body::parse(&whole[..end]).is_none(), "{end}");
+        }
+        assert!(Body::parse(&[1, 1, 0, 0]).is_none(), "a byte more");
+        assert!(Body::parse(&[3, 1, 0]).is_none(), "a key of length -2");
+        assert!(Body::parse(&[1, 1, 1]).is_none(), "-1 headers");
+    }
+}
