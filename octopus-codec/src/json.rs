@@ -16,57 +16,58 @@ pub fn is_json(text: &[u8]) -> bool {
 
 fn check(text: &[u8]) -> Option<()> {
     let mut nesting = Nesting::new();
-    let mut rest = blanks(text);
+    let mut innermost = None;
+    let mut at = blanks(text, 0);
     loop {
-        let (&first, behind) = rest.split_first()?;
-        rest = match first {
-            b'"' => string(behind)?,
+        let first = *text.get(at)?;
+        at = match first {
+            b'"' => string(text, at + 1)?,
             b'{' => {
-                let inside = blanks(behind);
-                if let [b'}', behind @ ..] = inside {
-                    behind
+                at = blanks(text, at + 1);
+                if text.get(at) == Some(&b'}') {
+                    at + 1
                 } else {
-                    nesting.open(Kind::Object, inside.len())?;
-                    rest = name(inside)?;
+                    nesting.open(Kind::Object, text.len() - at)?;
+                    innermost = Some(Kind::Object);
+                    at = name(text, at)?;
                     continue;
                 }
             }
             b'[' => {
-                let inside = blanks(behind);
-                if let [b']', behind @ ..] = inside {
-                    behind
+                at = blanks(text, at + 1);
+                if text.get(at) == Some(&b']') {
+                    at + 1
                 } else {
-                    nesting.open(Kind::Array, inside.len())?;
-                    rest = inside;
+                    nesting.open(Kind::Array, text.len() - at)?;
+                    innermost = Some(Kind::Array);
                     continue;
                 }
             }
-            b'-' => number(behind)?,
-            b'0'..=b'9' => number(rest)?,
-            b't' => behind.strip_prefix(b"rue")?,
-            b'f' => behind.strip_prefix(b"alse")?,
-            b'n' => behind.strip_prefix(b"ull")?,
+            b'-' => number(text, at + 1)?,
+            b'0'..=b'9' => number(text, at)?,
+            b't' => literal(text, at, b"true")?,
+            b'f' => literal(text, at, b"false")?,
+            b'n' => literal(text, at, b"null")?,
             _ => return None,
         };
         // A value has ended: close what ends with it, up to a comma.
         loop {
-            rest = blanks(rest);
-            let Some(kind) = nesting.innermost() else {
-                return rest.is_empty().then_some(());
+            at = blanks(text, at);
+            let Some(kind) = innermost else {
+                return (at == text.len()).then_some(());
             };
-            let (&first, behind) = rest.split_first()?;
-            match (kind, first) {
+            match (kind, *text.get(at)?) {
                 (Kind::Array, b',') => {
-                    rest = blanks(behind);
+                    at = blanks(text, at + 1);
                     break;
                 }
                 (Kind::Object, b',') => {
-                    rest = name(blanks(behind))?;
+                    at = name(text, blanks(text, at + 1))?;
                     break;
                 }
                 (Kind::Array, b']') | (Kind::Object, b'}') => {
-                    nesting.close();
-                    rest = behind;
+                    innermost = nesting.close();
+                    at += 1;
                 }
                 (Kind::Array | Kind::Object, _) => return None,
             }
@@ -74,57 +75,67 @@ fn check(text: &[u8]) -> Option<()> {
     }
 }
 
-/// Behind the blanks at the start.
-fn blanks(mut text: &[u8]) -> &[u8] {
-    while let [b' ' | b'\n' | b'\r' | b'\t', rest @ ..] = text {
-        text = rest;
+/// Behind the blanks from `at` on.
+#[inline]
+fn blanks(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
+        at += 1;
     }
-    text
+    at
 }
 
 /// Behind an object's member name, its colon and the blanks around that.
-fn name(text: &[u8]) -> Option<&[u8]> {
-    let rest = string(text.strip_prefix(b"\"")?)?;
-    Some(blanks(blanks(rest).strip_prefix(b":")?))
+fn name(text: &[u8], at: usize) -> Option<usize> {
+    let at = blanks(text, string(text, literal(text, at, b"\"")?)?);
+    Some(blanks(text, literal(text, at, b":")?))
 }
 
 /// Behind the end of a string whose quote was read.
-fn string(mut text: &[u8]) -> Option<&[u8]> {
+fn string(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
-        text = match &text[plain(text)..] {
-            [b'"', rest @ ..] => return Some(rest),
-            [
-                b'\\',
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
-                rest @ ..,
-            ] => rest,
-            [b'\\', b'u', a, b, c, d, rest @ ..] if [a, b, c, d].iter().all(|x| x.is_ascii_hexdigit()) => {
-                rest
-            }
-            _ => return None,
-        };
+        let rest = text.get(at..)?;
+        let clean = plain(rest);
+        at += clean
+            + match &rest[clean..] {
+                [b'"', ..] => return Some(at + clean + 1),
+                [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+                [b'\\', b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|x| x.is_ascii_hexdigit()) => 6,
+                _ => return None,
+            };
     }
 }
 
 /// Behind a number whose minus was read.
-fn number(text: &[u8]) -> Option<&[u8]> {
-    let mut rest = match text {
-        [b'0', rest @ ..] => rest,
-        _ => digits(text)?,
+fn number(text: &[u8], mut at: usize) -> Option<usize> {
+    at = if text.get(at) == Some(&b'0') {
+        at + 1
+    } else {
+        digits(text, at)?
     };
-    if let [b'.', behind @ ..] = rest {
-        rest = digits(behind)?;
+    if text.get(at) == Some(&b'.') {
+        at = digits(text, at + 1)?;
     }
-    if let [b'e' | b'E', b'+' | b'-', behind @ ..] | [b'e' | b'E', behind @ ..] = rest {
-        rest = digits(behind)?;
+    if let Some(b'e' | b'E') = text.get(at) {
+        let signed = matches!(text.get(at + 1), Some(b'+' | b'-'));
+        at = digits(text, at + 1 + usize::from(signed))?;
     }
-    Some(rest)
+    Some(at)
 }
 
 /// Behind at least one digit.
-fn digits(text: &[u8]) -> Option<&[u8]> {
-    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    (count > 0).then(|| &text[count..])
+#[inline]
+fn digits(text: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    while let Some(b'0'..=b'9') = text.get(at) {
+        at += 1;
+    }
+    (at > start).then_some(at)
+}
+
+/// Behind these characters.
+#[inline]
+fn literal(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
+    text.get(at..)?.starts_with(word).then_some(at + word.len())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,11 +188,9 @@ impl Nesting {
         Some(())
     }
 
-    const fn close(&mut self) {
+    /// Closes the innermost level and says what is around it.
+    fn close(&mut self) -> Option<Kind> {
         self.depth = self.depth.saturating_sub(1);
-    }
-
-    fn innermost(&self) -> Option<Kind> {
         let level = self.depth.checked_sub(1)?;
         let word = match (level / 64).checked_sub(INLINE) {
             None => self.first[level / 64],
