@@ -253,9 +253,16 @@ mod tests {
         /// [D-25]
         #[test]
         fn pieces_of_anything_make_its_lossy_text(
-            bytes in vec(prop_oneof![any::<u8>(), 0x80..0xc0u8, 0xe0..0xf8u8, Just(b'"')], 0..120),
+            fragments in vec(
+                prop_oneof![
+                    any::<char>().prop_map(|c| c.to_string().into_bytes()),
+                    prop_oneof![any::<u8>(), 0x80..0xc0u8, 0xe0..0xf8u8, Just(b'"')].prop_map(|byte| vec![byte]),
+                ],
+                0..80,
+            ),
             room in 6usize..40,
         ) {
+            let bytes = fragments.concat();
             let (mut whole, mut pieces) = (Vec::new(), Vec::new());
             write(String::from_utf8_lossy(&bytes).as_bytes(), &mut whole);
             prop_assert_eq!(lossy_len(&bytes), whole.len());

@@ -247,6 +247,22 @@ fn a_large_value_written_as_produced_is_not_copied() {
     }
 }
 
+/// [RP-02]
+#[test]
+fn a_streamed_value_written_as_produced_is_not_copied() {
+    let value = format!("[{}1]", "1,".repeat(REPLY_BYTES));
+    let log = Log::of(vec![Sent::new(None, Some(value.as_bytes()), &[])]);
+    let buffer = log.records[0].2.clone();
+    let Some(Body::Streamed(stream)) = pack(one_log(log), Format::Json, None).body else {
+        panic!("over 2 MiB")
+    };
+    let own: usize = stream
+        .filter(|window| buffer.as_ptr_range().contains(&window.as_ptr()))
+        .map(|window| window.len())
+        .sum();
+    assert!(own > value.len() - 2 * WINDOW_BYTES);
+}
+
 /// [FE-11] a reply reaches past what holds no record for a client, so that this is not read again.
 #[test]
 fn stretches_without_records_are_passed() {
