@@ -104,16 +104,3 @@ async fn a_request_behind_a_wait_never_starts_once_its_client_left() {
     // Not even the start of a second one was told.
     server.ends_quietly().await;
 }
-
-impl Client {
-    /// The server closed, over bytes that it had not read or not.
-    async fn is_closed_or_reset(&mut self) {
-        use tokio::io::AsyncReadExt as _;
-        let mut byte = [0];
-        let read = tokio::time::timeout(crate::support::SOON, self.stream.read(&mut byte)).await;
-        match read.expect("still open") {
-            Ok(count) => assert_eq!(count, 0, "a reply came"),
-            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
-        }
-    }
-}

@@ -168,7 +168,9 @@ impl Service {
             is_answered: false,
         };
         let tell = self.tell.clone();
-        let receipt = Receipt::new(move |fate| tell.send((id, Told::Fate(fate))).unwrap());
+        let receipt = Receipt::new(move |fate| {
+            let _ = tell.send((id, Told::Fate(fate))); // The test may be over.
+        });
 
         let body = match &*kind {
             "one" => ReplyBody::whole(slices(length, usize::MAX), Some(receipt)),
@@ -217,7 +219,7 @@ struct Work {
 impl Drop for Work {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.tell.send((self.id, Told::Unanswered)).unwrap();
+            let _ = self.tell.send((self.id, Told::Unanswered));
         }
     }
 }
@@ -361,6 +363,19 @@ impl Client {
             .await
             .expect("still open");
         assert_eq!(count.unwrap(), 0, "more came");
+    }
+
+    /// The server closed the connection, over bytes that it had read or not.
+    pub(crate) async fn is_closed_or_reset(&mut self) {
+        assert!(self.read.is_empty());
+        let mut byte = [0];
+        match timeout(SOON, self.stream.read(&mut byte))
+            .await
+            .expect("still open")
+        {
+            Ok(count) => assert_eq!(count, 0, "more came"),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
+        }
     }
 
     /// The server reset the connection, at the latest after what the kernel had already taken.
