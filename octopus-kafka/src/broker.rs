@@ -6,13 +6,16 @@
 //! all ([`Broker::faults`]), and read what it was asked ([`Broker::requests`]).
 //!
 //! ```
-//! # async fn run() -> std::io::Result<()> {
 //! use octopus_kafka::broker::{ApiKey, Broker, Config, nth};
 //!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
 //! let broker = Broker::start(Config::default()).await?;
 //! broker.create_topic("orders");
 //! broker.faults().on(ApiKey::Fetch, nth(2)).error(6);
-//! println!("bootstrap server: {}", broker.addr());
+//! // A client connects to broker.addr().
+//! assert_eq!(broker.end_offset("orders"), Some(0));
+//! assert!(broker.requests().is_empty());
 //! broker.shutdown().await;
 //! # Ok(())
 //! # }
@@ -268,6 +271,16 @@ impl Broker {
     pub fn end_offset(&self, topic: &str) -> Option<i64> {
         self.shared
             .with(|machine, _| Some(machine.topics.log(topic, 0)?.end()))
+    }
+
+    /// Gives partition 0 a new leader epoch and returns it, `None` where there is no such topic. The new leader
+    /// lacks what lies from `truncate_to` on, by whole batches, as after an unclean election.
+    pub fn elect(&self, topic: &str, truncate_to: Option<i64>) -> Option<i32> {
+        self.shared.with(|machine, now| {
+            let epoch = machine.topics.log_mut(topic, 0)?.elect(truncate_to);
+            machine.wake_fetches(topic, now);
+            Some(epoch)
+        })
     }
 
     /// Deletes the records of partition 0 before an offset and returns the first one that is left; `None`

@@ -11,8 +11,9 @@ use kafka_protocol::{
         FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest,
         InitProducerIdResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
         ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
-        OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, ProduceRequest, ProduceResponse,
-        RequestHeader, ResponseHeader, SyncGroupRequest, SyncGroupResponse,
+        OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
+        OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse, RequestHeader, ResponseHeader,
+        SyncGroupRequest, SyncGroupResponse,
     },
     protocol::{Decodable as _, Encodable as _, StrBytes},
 };
@@ -106,7 +107,7 @@ macro_rules! apis {
 // Produce is advertised from 0, as Kafka does for clients that look for 0; older than 3 does not decode.
 apis! {
     Produce 0..=11, ProduceRequest, ProduceResponse;
-    Fetch 4..=12, FetchRequest, FetchResponse;
+    Fetch 4..=17, FetchRequest, FetchResponse;
     ListOffsets 1..=8, ListOffsetsRequest, ListOffsetsResponse;
     Metadata 0..=12, MetadataRequest, MetadataResponse;
     OffsetCommit 2..=9, OffsetCommitRequest, OffsetCommitResponse;
@@ -121,6 +122,7 @@ apis! {
     DeleteTopics 1..=5, DeleteTopicsRequest, DeleteTopicsResponse;
     DeleteRecords 0..=2, DeleteRecordsRequest, DeleteRecordsResponse;
     InitProducerId 0..=4, InitProducerIdRequest, InitProducerIdResponse;
+    OffsetForLeaderEpoch 2..=4, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse;
     DescribeConfigs 1..=4, DescribeConfigsRequest, DescribeConfigsResponse;
 }
 
@@ -198,6 +200,7 @@ impl Response {
             | Self::DeleteTopics(_)
             | Self::DeleteRecords(_)
             | Self::InitProducerId(_)
+            | Self::OffsetForLeaderEpoch(_)
             | Self::DescribeConfigs(_) => {}
         }
     }

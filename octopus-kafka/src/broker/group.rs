@@ -181,11 +181,15 @@ impl Groups {
         now: Instant,
     ) -> Response {
         let mut response = LeaveGroupResponse::default();
-        let Some(group) = self.groups.get_mut(&**request.group_id) else {
-            return Response::LeaveGroup(response.with_error_code(code::UNKNOWN_MEMBER_ID));
+        let mut group = self.groups.get_mut(&**request.group_id);
+        let mut leave = |member: &str, instance: Option<&str>| {
+            let group = group.as_deref_mut();
+            group.map_or(code::UNKNOWN_MEMBER_ID, |group| {
+                group.leave(member, instance, answers, now)
+            })
         };
         if version < 3 {
-            response.error_code = group.leave(&request.member_id, None, answers, now);
+            response.error_code = leave(&request.member_id, None);
         }
         for member in &request.members {
             let instance = member.group_instance_id.as_deref();
@@ -193,7 +197,7 @@ impl Groups {
                 MemberResponse::default()
                     .with_member_id(text(&member.member_id))
                     .with_group_instance_id(instance.map(text))
-                    .with_error_code(group.leave(&member.member_id, instance, answers, now)),
+                    .with_error_code(leave(&member.member_id, instance)),
             );
         }
         self.list(&request.group_id);

@@ -37,9 +37,11 @@ enum Kind {
     /// A list of numbers of so many bytes, or of strings.
     Numbers(usize),
     Texts,
+    /// A tagged field: its tag and its size, which the decoder takes for granted.
+    Tagged(u32, u32),
 }
 
-use Kind::{Blob, Fixed, List, Numbers, Text, Texts};
+use Kind::{Blob, Fixed, List, Numbers, Tagged, Text, Texts};
 
 const I8: Kind = Fixed(1);
 const I16: Kind = Fixed(2);
@@ -95,6 +97,8 @@ const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
                             (12, LAST, I32),
                             (5, LAST, I64),
                             (0, LAST, I32),
+                            (17, LAST, Tagged(0, 16)),
+                            (18, LAST, Tagged(1, 8)),
                         ]),
                     ),
                 ]),
@@ -268,6 +272,21 @@ const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
         &[(0, LAST, Text), (0, LAST, I32), (3, LAST, I64), (3, LAST, I16)],
     ),
     (
+        ApiKey::OffsetForLeaderEpoch,
+        4,
+        &[
+            (3, LAST, I32),
+            (
+                0,
+                LAST,
+                List(&[
+                    (0, LAST, Text),
+                    (0, LAST, List(&[(0, LAST, I32), (2, LAST, I32), (0, LAST, I32)])),
+                ]),
+            ),
+        ],
+    ),
+    (
         ApiKey::DescribeConfigs,
         4,
         &[
@@ -293,8 +312,15 @@ impl Walk<'_> {
         }
         if self.compact {
             for _ in 0..self.varint()? {
-                self.varint()?;
+                let tag = self.varint()?;
                 let size = self.varint()?;
+                let lies = |(from, to, kind): &Field| {
+                    let named = matches!(kind, Tagged(known, right) if *known == tag && *right != size);
+                    named && (*from..=*to).contains(&self.version)
+                };
+                if fields.iter().any(lies) {
+                    return None;
+                }
                 self.skip(usize::try_from(size).ok()?)?;
             }
         }
@@ -304,6 +330,7 @@ impl Walk<'_> {
     fn field(&mut self, kind: &Kind) -> Option<()> {
         match kind {
             Fixed(bytes) => self.skip(*bytes),
+            Tagged(..) => Some(()),
             Text => self.text(),
             Blob => {
                 let length = self.length(4)?;
@@ -400,5 +427,24 @@ mod tests {
             1,
             &[0, 0, 0, 1, 0, 1, b'a', 0, 0, 0, 0]
         ));
+    }
+
+    #[test]
+    fn a_tagged_field_of_another_size_than_it_has_is_refused() {
+        // A Fetch of one partition, whose replica directory says how long it is.
+        let request = |size: u8, bytes: usize| {
+            let mut body = vec![0; 21];
+            body.extend([2]);
+            body.extend([0; 16]);
+            body.extend([2]);
+            body.extend([0; 32]);
+            body.extend([1, 0, size]);
+            body.extend(vec![0; bytes]);
+            body.extend([0, 1, 1, 0]);
+            body
+        };
+        assert!(fits(ApiKey::Fetch, 17, &request(16, 16)));
+        assert!(!fits(ApiKey::Fetch, 17, &request(1, 1)));
+        assert!(!fits(ApiKey::Fetch, 17, &request(17, 17)));
     }
 }

@@ -1,16 +1,21 @@
 //! One partition's log: the producers' batches as they sent them, in memory.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, VecDeque},
+};
 
 use bytes::{Bytes, BytesMut};
+use octopus_core::{Position, Records as _, varint};
 
 use super::code::{self, Code};
+use crate::records::Reader;
+
+#[cfg(test)]
+mod tests;
 
 /// The length of a record batch up to its records.
-pub(crate) const HEADER: usize = 61;
-/// The leader epoch of every partition: one broker never changes its leader.
-pub(crate) const LEADER_EPOCH: i32 = 0;
-
+const HEADER: usize = 61;
 const CRC_FROM: usize = 21;
 /// How many of a producer's last batches are known again, as Kafka does.
 const REMEMBERED: usize = 5;
@@ -18,9 +23,11 @@ const REMEMBERED: usize = 5;
 const PRODUCERS: usize = 1024;
 
 /// A partition's records.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Log {
     batches: VecDeque<Batch>,
+    /// Each leader epoch with the offset that it began at; there is always one.
+    epochs: Vec<(i32, i64)>,
     start: i64,
     end: i64,
     bytes: usize,
@@ -51,6 +58,19 @@ pub(crate) struct Slice {
     pub(crate) ready: usize,
 }
 
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            batches: VecDeque::new(),
+            epochs: vec![(0, 0)],
+            start: 0,
+            end: 0,
+            bytes: 0,
+            producers: BTreeMap::new(),
+        }
+    }
+}
+
 impl Log {
     /// The first offset that can be read.
     pub(crate) const fn start(&self) -> i64 {
@@ -62,42 +82,104 @@ impl Log {
         self.end
     }
 
-    /// Appends a producer's batch and returns its base offset, the old one if it was sent before.
+    /// The epoch of the partition's leader.
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        self.epochs.last().map_or(0, |(epoch, _)| *epoch)
+    }
+
+    /// The epoch of the leader that an offset was written under.
+    pub(crate) fn epoch_at(&self, offset: i64) -> i32 {
+        let epoch = self.epochs.iter().rfind(|(_, first)| *first <= offset);
+        epoch.map_or(-1, |(epoch, _)| *epoch)
+    }
+
+    /// The last epoch that is not above `epoch`, and the offset behind its last record; -1 and -1 for an
+    /// epoch that there has not been.
+    pub(crate) fn end_of_epoch(&self, epoch: i32) -> (i32, i64) {
+        if epoch == self.leader_epoch() {
+            return (epoch, self.end);
+        }
+        let above = self.epochs.iter().position(|(other, _)| *other > epoch);
+        match above {
+            Some(above) if epoch >= 0 => {
+                let floor = above.checked_sub(1).map_or(epoch, |floor| self.epochs[floor].0);
+                (floor, self.epochs[above].1)
+            }
+            Some(_) | None => (-1, -1),
+        }
+    }
+
+    /// Checks the leader epoch that a client has for the partition; -1 says nothing.
+    ///
+    /// # Errors
+    ///
+    /// `FENCED_LEADER_EPOCH` for an older one, `UNKNOWN_LEADER_EPOCH` for a newer one.
+    pub(crate) fn check_epoch(&self, epoch: i32) -> Result<(), Code> {
+        match epoch.cmp(&self.leader_epoch()) {
+            _ if epoch < 0 => Ok(()),
+            Ordering::Equal => Ok(()),
+            Ordering::Less => Err(code::FENCED_LEADER_EPOCH),
+            Ordering::Greater => Err(code::UNKNOWN_LEADER_EPOCH),
+        }
+    }
+
+    /// Has a new leader take over that lacks what lies from `truncate_to` on, by whole batches.
+    pub(crate) fn elect(&mut self, truncate_to: Option<i64>) -> i32 {
+        if let Some(offset) = truncate_to {
+            while let Some(last) = self.batches.back()
+                && last.last >= offset
+            {
+                self.end = last.base;
+                self.bytes -= last.bytes.len();
+                self.batches.pop_back();
+            }
+            self.start = self.start.min(self.end);
+        }
+        let epoch = self.leader_epoch() + 1;
+        let end = self.end;
+        self.epochs.retain(|(_, first)| *first < end);
+        self.epochs.push((epoch, end));
+        epoch
+    }
+
+    /// Appends a producer's batch and returns its base offset, the old one if it was sent before. What
+    /// follows the batch is ignored unless it is another one.
     ///
     /// # Errors
     ///
     /// Kafka's code where the batch is damaged, malformed, too large or out of its producer's order.
     pub(crate) fn produce(&mut self, records: &[u8], max_bytes: usize, zstd: bool) -> Result<i64, Code> {
         let header = Header::read(records).ok_or(code::INVALID_RECORD)?;
-        if header.magic != 2 || header.length != records.len() || records.len() < HEADER {
-            // Behind the first batch there may be another, which Kafka refuses too.
+        if header.magic != 2 || header.length < HEADER {
             return Err(code::INVALID_RECORD);
         }
-        if records.len() > max_bytes {
+        let (batch, behind) = records
+            .split_at_checked(header.length)
+            .ok_or(code::INVALID_RECORD)?;
+        if Header::read(behind).is_some_and(|next| next.length <= behind.len()) {
+            return Err(code::INVALID_RECORD);
+        }
+        if batch.len() > max_bytes {
             return Err(code::MESSAGE_TOO_LARGE);
         }
-        if crc32c::crc32c(&records[CRC_FROM..]) != header.crc {
+        if crc32c::crc32c(&batch[CRC_FROM..]) != header.crc {
             return Err(code::CORRUPT_MESSAGE);
         }
-        let well_formed = header.count >= 1
-            && header.last_offset_delta == header.count - 1
-            && header.codec <= 4
-            && !header.control;
-        if !well_formed {
+        if !header.is_a_producers() || (header.codec == 0 && !counts(&batch[HEADER..], header.count)) {
             return Err(code::INVALID_RECORD);
         }
         if header.codec == 4 && !zstd {
             return Err(code::UNSUPPORTED_COMPRESSION_TYPE);
         }
         if header.transactional {
-            return Err(code::INVALID_REQUEST);
+            return Err(code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
         }
         if header.producer_id >= 0
             && let Some(base) = self.check_sequence(&header)?
         {
             return Ok(base);
         }
-        let base = self.append(records);
+        let base = self.append(batch);
         if header.producer_id >= 0 {
             self.remember(&header, base);
         }
@@ -111,7 +193,7 @@ impl Log {
         let mut bytes = BytesMut::from(records);
         if bytes.len() >= 16 {
             bytes[..8].copy_from_slice(&base.to_be_bytes());
-            bytes[12..16].copy_from_slice(&LEADER_EPOCH.to_be_bytes());
+            bytes[12..16].copy_from_slice(&self.leader_epoch().to_be_bytes());
         }
         let last = base.saturating_add(i64::from(header.last_offset_delta.max(0)));
         self.bytes += bytes.len();
@@ -176,15 +258,9 @@ impl Log {
 
     /// The first offset whose record is not older than `timestamp`, with its time.
     pub(crate) fn at_time(&self, timestamp: i64) -> Option<(i64, i64)> {
-        self.batches
-            .iter()
-            .filter(|batch| batch.max_timestamp >= timestamp)
-            .find_map(|batch| {
-                batch
-                    .times()
-                    .into_iter()
-                    .find(|(offset, time)| *offset >= self.start && *time >= timestamp)
-            })
+        let batches = self.batches.iter();
+        let mut candidates = batches.filter(|batch| batch.max_timestamp >= timestamp);
+        candidates.find_map(|batch| batch.at_time(timestamp, self.start))
     }
 
     /// The first record of the latest time: its offset and time.
@@ -239,8 +315,6 @@ impl Log {
         };
         if header.base_sequence == sequence_after(last, 1) {
             Ok(None)
-        } else if header.base_sequence <= last {
-            Err(code::DUPLICATE_SEQUENCE_NUMBER)
         } else {
             Err(code::OUT_OF_ORDER_SEQUENCE_NUMBER)
         }
@@ -268,15 +342,22 @@ impl Log {
 }
 
 impl Batch {
-    /// Offset and time of each record; of a batch that does not unpack, its last one alone.
-    fn times(&self) -> Vec<(i64, i64)> {
-        vec![(self.base, self.max_timestamp)]
+    /// Its first record from an offset on that is not older than `timestamp`: its offset and time.
+    fn at_time(&self, timestamp: i64, from: i64) -> Option<(i64, i64)> {
+        let mut reader = Reader::new(self.bytes.clone(), Position::at(from.max(self.base)));
+        while let Some(Ok(record)) = reader.next() {
+            if record.timestamp >= timestamp {
+                return Some((record.offset.0, record.timestamp));
+            }
+        }
+        None
     }
 }
 
 /// The fields of a batch's header that the log looks at.
 #[derive(Debug, Default)]
 struct Header {
+    base_offset: i64,
     /// Of the whole batch, with the twelve bytes before the length field's end.
     length: usize,
     magic: u8,
@@ -296,6 +377,7 @@ impl Header {
     fn read(batch: &[u8]) -> Option<Self> {
         let attributes = i16::from_be_bytes(array(batch, 21)?);
         Some(Self {
+            base_offset: i64::from_be_bytes(array(batch, 0)?),
             length: usize::try_from(i32::from_be_bytes(array(batch, 8)?))
                 .ok()?
                 .checked_add(12)?,
@@ -313,9 +395,31 @@ impl Header {
         })
     }
 
+    /// Whether a producer may send it: it makes no gaps, no markers and no offsets.
+    const fn is_a_producers(&self) -> bool {
+        self.base_offset == 0
+            && self.count >= 1
+            && self.last_offset_delta == self.count - 1
+            && self.codec <= 4
+            && !self.control
+            && (self.producer_id < 0 || self.base_sequence >= 0)
+    }
+
     fn last_sequence(&self) -> i32 {
         sequence_after(self.base_sequence, self.last_offset_delta)
     }
+}
+
+/// Whether the bytes are so many records by their lengths.
+fn counts(mut records: &[u8], count: i32) -> bool {
+    for _ in 0..count {
+        let record = varint(records).and_then(|(length, rest)| rest.get(usize::try_from(length).ok()?..));
+        match record {
+            Some(rest) => records = rest,
+            None => return false,
+        }
+    }
+    records.is_empty()
 }
 
 fn array<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
@@ -325,130 +429,4 @@ fn array<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
 /// Sequences go on at 0 behind the largest number.
 const fn sequence_after(sequence: i32, by: i32) -> i32 {
     sequence.wrapping_add(by) & i32::MAX
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::broker::tests::{batch, seal};
-
-    const MAX: usize = 1 << 20;
-
-    fn sequenced(epoch: i16, sequence: i32) -> BytesMut {
-        let mut batch = batch(&[b"a", b"b"], 5);
-        batch[43..51].copy_from_slice(&7i64.to_be_bytes());
-        batch[51..53].copy_from_slice(&epoch.to_be_bytes());
-        batch[53..57].copy_from_slice(&sequence.to_be_bytes());
-        seal(&mut batch);
-        batch
-    }
-
-    #[test]
-    fn a_batch_is_kept_as_it_was_sent_but_for_its_offset_and_epoch() {
-        let mut log = Log::default();
-        let sent = batch(&[b"a", b"b"], 5);
-        assert_eq!(log.produce(&sent, MAX, true), Ok(0));
-        assert_eq!(log.produce(&sent, MAX, true), Ok(2));
-        let read = log.read(2, MAX, true).unwrap().records;
-        assert_eq!(read[..8], 2i64.to_be_bytes());
-        assert_eq!(read[8..12], sent[8..12]);
-        assert_eq!(read[12..16], LEADER_EPOCH.to_be_bytes());
-        assert_eq!(read[16..], sent[16..]);
-        assert_eq!(
-            log.read(1, MAX, true).unwrap().records.len(),
-            2 * sent.len(),
-            "the batch that holds it"
-        );
-    }
-
-    #[test]
-    fn a_damaged_or_malformed_batch_is_refused() {
-        let good = batch(&[b"a", b"b"], 5);
-        let refused = |change: fn(&mut BytesMut), sealed: bool| {
-            let mut bad = good.clone();
-            change(&mut bad);
-            if sealed {
-                seal(&mut bad);
-            }
-            let mut log = Log::default();
-            let result = log.produce(&bad, MAX, false);
-            assert_eq!(log.end(), 0);
-            result
-        };
-        let flip = |batch: &mut BytesMut| *batch.last_mut().unwrap() ^= 1;
-        assert_eq!(refused(flip, false), Err(code::CORRUPT_MESSAGE));
-        assert_eq!(refused(|batch| batch[16] = 1, false), Err(code::INVALID_RECORD));
-        assert_eq!(refused(|batch| batch[60] = 9, true), Err(code::INVALID_RECORD));
-        assert_eq!(refused(|batch| batch[22] = 0x20, true), Err(code::INVALID_RECORD));
-        assert_eq!(
-            refused(|batch| batch.truncate(70), false),
-            Err(code::INVALID_RECORD)
-        );
-        assert_eq!(refused(BytesMut::clear, false), Err(code::INVALID_RECORD));
-        let zstd: fn(&mut BytesMut) = |batch| batch[22] = 4;
-        assert_eq!(refused(zstd, true), Err(code::UNSUPPORTED_COMPRESSION_TYPE));
-        let mut log = Log::default();
-        assert_eq!(
-            log.produce(&good, good.len() - 1, true),
-            Err(code::MESSAGE_TOO_LARGE)
-        );
-        let two = [&good[..], &good[..]].concat();
-        assert_eq!(log.produce(&two, MAX, true), Err(code::INVALID_RECORD));
-    }
-
-    #[test]
-    fn a_batch_sent_twice_is_stored_once() {
-        let mut log = Log::default();
-        assert_eq!(log.produce(&sequenced(0, 0), MAX, true), Ok(0));
-        assert_eq!(log.produce(&sequenced(0, 2), MAX, true), Ok(2));
-        assert_eq!(log.produce(&sequenced(0, 0), MAX, true), Ok(0));
-        assert_eq!(log.end(), 4);
-        let gap = log.produce(&sequenced(0, 9), MAX, true);
-        assert_eq!(gap, Err(code::OUT_OF_ORDER_SEQUENCE_NUMBER));
-        let overlap = log.produce(&sequenced(0, 1), MAX, true);
-        assert_eq!(overlap, Err(code::DUPLICATE_SEQUENCE_NUMBER));
-        let restart = log.produce(&sequenced(1, 3), MAX, true);
-        assert_eq!(restart, Err(code::OUT_OF_ORDER_SEQUENCE_NUMBER));
-        assert_eq!(log.produce(&sequenced(1, 0), MAX, true), Ok(4));
-        let fenced = log.produce(&sequenced(0, 4), MAX, true);
-        assert_eq!(fenced, Err(code::INVALID_PRODUCER_EPOCH));
-    }
-
-    #[test]
-    fn sequences_go_on_at_zero() {
-        assert_eq!(sequence_after(i32::MAX, 1), 0);
-        assert_eq!(sequence_after(i32::MAX - 1, 3), 1);
-    }
-
-    #[test]
-    fn what_is_deleted_or_not_there_is_out_of_range() {
-        let mut log = Log::default();
-        let sent = batch(&[b"a", b"b"], 5);
-        for _ in 0..3 {
-            log.append(&sent);
-        }
-        assert_eq!(log.read(6, MAX, true).unwrap().records.len(), 0);
-        assert_eq!(log.read(7, MAX, true), Err(code::OFFSET_OUT_OF_RANGE));
-        assert_eq!(log.read(-1, MAX, true), Err(code::OFFSET_OUT_OF_RANGE));
-        assert_eq!(log.delete_before(3), Ok(3));
-        assert_eq!(log.read(2, MAX, true), Err(code::OFFSET_OUT_OF_RANGE));
-        assert_eq!(log.read(3, MAX, true).unwrap().records.len(), 2 * sent.len());
-        assert_eq!(log.delete_before(1), Ok(3));
-        assert_eq!(log.delete_before(7), Err(code::OFFSET_OUT_OF_RANGE));
-        assert_eq!(log.delete_before(-1), Ok(6));
-        assert_eq!(log.bytes, 0);
-    }
-
-    #[test]
-    fn the_oldest_batches_make_room() {
-        let mut log = Log::default();
-        let sent = batch(&[b"a", b"b"], 5);
-        for _ in 0..3 {
-            log.append(&sent);
-        }
-        log.retain(2 * sent.len());
-        assert_eq!((log.start(), log.end()), (2, 6));
-        log.retain(0);
-        assert_eq!((log.start(), log.end()), (4, 6), "the last one stays");
-    }
 }

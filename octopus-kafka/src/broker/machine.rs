@@ -2,12 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::RangeInclusive,
     time::Instant,
 };
 
 use bytes::Bytes;
 use kafka_protocol::messages::{ApiKey, FetchRequest};
-use std::ops::RangeInclusive;
 
 use super::{
     Received, Settings,
@@ -145,10 +145,13 @@ impl Machine {
         } else {
             None
         };
-        let Some(request) = request else {
+        let Some(mut request) = request else {
             self.close(id);
             return;
         };
+        if let Request::Fetch(fetch) = &mut request {
+            self.name_topics(fetch);
+        }
         self.note(id, &head, &request);
         self.handle_request(id, &head, request, now);
     }
@@ -329,7 +332,7 @@ impl Machine {
         let response = match request {
             Request::Produce(request) => self.produce(head, &request, now),
             Request::Fetch(request) => self.fetch(id, request, now),
-            Request::ListOffsets(request) => Some(self.list_offsets(&request)),
+            Request::ListOffsets(request) => Some(self.list_offsets(head, &request)),
             Request::Metadata(request) => Some(self.metadata(head, &request)),
             Request::OffsetCommit(request) => Some(self.offset_commit(&request, now)),
             Request::OffsetFetch(request) => Some(self.offset_fetch(head, &request)),
@@ -356,6 +359,7 @@ impl Machine {
             Request::DeleteTopics(request) => Some(self.delete_topics(&request, now)),
             Request::DeleteRecords(request) => Some(self.delete_records(&request, now)),
             Request::InitProducerId(request) => Some(self.init_producer_id(&request)),
+            Request::OffsetForLeaderEpoch(request) => Some(self.offset_for_leader_epoch(&request)),
             Request::DescribeConfigs(request) => Some(self.describe_configs(&request)),
         };
         match response {

@@ -4,7 +4,8 @@ use kafka_protocol::messages::{
     ApiVersionsResponse, CreateTopicsResponse, DeleteRecordsResponse, DeleteTopicsResponse,
     DescribeConfigsResponse, FetchResponse, FindCoordinatorResponse, HeartbeatResponse,
     InitProducerIdResponse, JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse,
-    OffsetCommitResponse, OffsetFetchResponse, ProduceResponse, SyncGroupResponse,
+    OffsetCommitResponse, OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceResponse,
+    SyncGroupResponse,
     create_topics_response::CreatableTopicResult,
     delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult},
     delete_topics_response::DeletableTopicResult,
@@ -19,6 +20,8 @@ use kafka_protocol::messages::{
         OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
         OffsetFetchResponseTopic, OffsetFetchResponseTopics,
     },
+    offset_for_leader_epoch_request::OffsetForLeaderTopic,
+    offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult},
     produce_response::{PartitionProduceResponse, TopicProduceResponse},
 };
 use kafka_protocol::protocol::StrBytes;
@@ -68,6 +71,7 @@ pub(crate) fn take_topic(request: &mut Request, topic: &str) -> Option<Request> 
         Request::CreateTopics(from) => part!(CreateTopics, from, topics, |t| t.name),
         Request::DeleteTopics(from) => part!(DeleteTopics, from, topic_names, |t| t),
         Request::DeleteRecords(from) => part!(DeleteRecords, from, topics, |t| t.name),
+        Request::OffsetForLeaderEpoch(from) => part!(OffsetForLeaderEpoch, from, topics, |t| t.topic),
         Request::DescribeConfigs(from) => part!(DescribeConfigs, from, resources, |r| r.resource_name),
         Request::Metadata(from) => {
             let named = |t: &mut kafka_protocol::messages::metadata_request::MetadataRequestTopic| {
@@ -333,6 +337,20 @@ pub(crate) fn refuse(request: &Request, version: i16, code: Code) -> Response {
                 .with_producer_id((-1).into())
                 .with_producer_epoch(-1),
         ),
+        Request::OffsetForLeaderEpoch(request) => {
+            let topic = |topic: &OffsetForLeaderTopic| {
+                let refused = |index| {
+                    EpochEndOffset::default()
+                        .with_partition(index)
+                        .with_error_code(code)
+                };
+                OffsetForLeaderTopicResult::default()
+                    .with_topic(topic.topic.clone())
+                    .with_partitions(topic.partitions.iter().map(|p| refused(p.partition)).collect())
+            };
+            let topics = request.topics.iter().map(topic).collect();
+            Response::OffsetForLeaderEpoch(OffsetForLeaderEpochResponse::default().with_topics(topics))
+        }
         Request::DescribeConfigs(request) => Response::DescribeConfigs(
             DescribeConfigsResponse::default().with_results(
                 request
@@ -382,6 +400,9 @@ pub(crate) fn merge(into: &mut Response, other: Response) {
             into.responses.extend(other.responses)
         }
         (Response::DeleteRecords(into), Response::DeleteRecords(other)) => into.topics.extend(other.topics),
+        (Response::OffsetForLeaderEpoch(into), Response::OffsetForLeaderEpoch(other)) => {
+            into.topics.extend(other.topics);
+        }
         (Response::DescribeConfigs(into), Response::DescribeConfigs(other)) => {
             into.results.extend(other.results)
         }

@@ -8,8 +8,8 @@ use kafka_protocol::{
         ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
         DescribeConfigsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
         InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest, MetadataRequest,
-        OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, RequestHeader, ResponseHeader,
-        SyncGroupRequest,
+        OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest, RequestHeader,
+        ResponseHeader, SyncGroupRequest,
         create_topics_request::{CreatableTopic, CreatableTopicConfig},
         delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
         describe_configs_request::DescribeConfigsResource,
@@ -20,11 +20,14 @@ use kafka_protocol::{
         metadata_request::MetadataRequestTopic,
         offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
         offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics},
+        offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic},
         produce_request::{PartitionProduceData, TopicProduceData},
         sync_group_request::SyncGroupRequestAssignment,
     },
     protocol::{Decodable as _, Encodable as _},
 };
+
+use uuid::Uuid;
 
 use super::{
     Broker, Config, Node,
@@ -36,6 +39,7 @@ use super::{
     machine::{Machine, Output},
     topic::wire_name,
 };
+use crate::records::{BatchWriter, Compression};
 
 mod faults;
 mod shell;
@@ -69,12 +73,9 @@ impl World {
         }
     }
 
-    pub(super) fn topic(&mut self, name: &str) {
-        let created = self
-            .machine
-            .topics
-            .create(name, 1, Default::default(), &mut self.machine.ids);
-        created.unwrap();
+    pub(super) fn topic(&mut self, name: &str) -> Uuid {
+        let (topics, ids) = (&mut self.machine.topics, &mut self.machine.ids);
+        topics.create(name, 1, Default::default(), ids).unwrap()
     }
 
     pub(super) fn connect(&mut self) -> ConnectionId {
@@ -155,49 +156,17 @@ pub(super) fn answer_in(
 
 /// A batch of these values, without keys, all of the timestamp.
 pub(super) fn batch(values: &[&[u8]], timestamp: i64) -> BytesMut {
-    let mut records = BytesMut::new();
-    for (delta, value) in (0u8..).zip(values) {
-        let mut record = BytesMut::new();
-        record.put_slice(&[0, 0, delta * 2, 1]);
-        put_varint(&mut record, value.len());
-        record.put_slice(value);
-        record.put_u8(0);
-        put_varint(&mut records, record.len());
-        records.put_slice(&record);
+    let mut writer = BatchWriter::new(Compression::None);
+    for value in values {
+        writer.push(timestamp, None, Some(value), &[]);
     }
-    let count = i32::try_from(values.len()).unwrap();
-    let mut batch = BytesMut::new();
-    batch.put_i64(0);
-    batch.put_i32(i32::try_from(records.len()).unwrap() + 49);
-    batch.put_i32(-1);
-    batch.put_u8(2);
-    batch.put_u32(0);
-    batch.put_i16(0);
-    batch.put_i32(count - 1);
-    batch.put_i64(timestamp);
-    batch.put_i64(timestamp);
-    batch.put_i64(-1);
-    batch.put_i16(-1);
-    batch.put_i32(-1);
-    batch.put_i32(count);
-    batch.put_slice(&records);
-    seal(&mut batch);
-    batch
+    BytesMut::from(&writer.finish()[..])
 }
 
 /// Makes a batch's checksum right.
 pub(super) fn seal(batch: &mut BytesMut) {
     let crc = crc32c::crc32c(&batch[21..]);
     batch[17..21].copy_from_slice(&crc.to_be_bytes());
-}
-
-fn put_varint(out: &mut BytesMut, length: usize) {
-    let mut rest = length << 1;
-    while rest >= 0x80 {
-        out.put_u8(rest.to_le_bytes()[0] | 0x80);
-        rest >>= 7;
-    }
-    out.put_u8(rest.to_le_bytes()[0]);
 }
 
 pub(super) fn produce(topic: &str, records: &[u8]) -> Request {
@@ -227,6 +196,13 @@ pub(super) fn fetch(topics: &[&str], offset: i64, max_wait_ms: i32) -> FetchRequ
         .with_max_bytes(1 << 20)
         .with_session_epoch(-1)
         .with_topics(topics.iter().map(topic).collect())
+}
+
+/// A fetch of one topic that names it by its id.
+pub(super) fn by_id(mut request: FetchRequest, id: Uuid) -> FetchRequest {
+    request.topics[0].topic = wire_name("");
+    request.topics[0].topic_id = id;
+    request
 }
 
 pub(super) fn metadata(topic: &str, create: bool) -> Request {
@@ -324,6 +300,46 @@ fn a_deleted_topic_fails_the_fetches_that_wait_for_it() {
     let outputs = world.outputs();
     let (_, response) = answer_in(&outputs, reader, ApiKey::Fetch, 12).unwrap();
     assert_eq!(fetched(&response).0, code::UNKNOWN_TOPIC_OR_PARTITION);
+}
+
+#[test]
+fn a_topic_is_fetched_by_its_id_as_long_as_it_has_it() {
+    let mut world = World::new();
+    let old = world.topic("t");
+    let id = world.connect();
+    world.ask(id, 9, &produce("t", &batch(&[b"x"], 5)));
+    let asked = |topic_id, wait| Request::Fetch(by_id(fetch(&["t"], 0, wait), topic_id));
+    let size = batch(&[b"x"], 5).len();
+    assert_eq!(fetched(&world.ask(id, 17, &asked(old, 500))), (0, 1, size));
+    let now = world.now;
+    world.machine.delete_topic("t", now);
+    let new = world.topic("t");
+    let gone = fetched(&world.ask(id, 17, &asked(old, 500)));
+    assert_eq!(gone.0, code::UNKNOWN_TOPIC_ID);
+    assert_eq!(fetched(&world.ask(id, 17, &asked(new, 0))), (0, 0, 0));
+    let Request::Fetch(kept) = &world.machine.requests.back().unwrap().request else {
+        unreachable!();
+    };
+    assert_eq!(kept.topics[0].topic.as_str(), "t", "a test sees its name as well");
+}
+
+#[test]
+fn a_fetch_with_a_session_of_another_broker_is_refused() {
+    let mut world = World::new();
+    world.topic("t");
+    let id = world.connect();
+    let mut top_level = |session_id, epoch| {
+        let request = fetch(&["t"], 0, 0)
+            .with_session_id(session_id)
+            .with_session_epoch(epoch);
+        let Response::Fetch(response) = world.ask(id, 11, &Request::Fetch(request)) else {
+            unreachable!();
+        };
+        (response.error_code, response.session_id)
+    };
+    assert_eq!(top_level(7, 1), (code::FETCH_SESSION_ID_NOT_FOUND, 0));
+    assert_eq!(top_level(7, 0), (0, 0), "no session is given out");
+    assert_eq!(top_level(0, -1), (0, 0));
 }
 
 #[test]

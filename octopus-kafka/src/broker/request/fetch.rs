@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kafka_protocol::messages::{
     FetchRequest, FetchResponse,
+    fetch_request::FetchTopic,
     fetch_response::{FetchableTopicResponse, PartitionData},
 };
 
@@ -12,9 +13,10 @@ use crate::broker::{
     api::Response,
     code::{self, Code},
     id::ConnectionId,
-    log::LEADER_EPOCH,
+    log::Log,
     machine::{Machine, Parked},
     refuse::no_records,
+    topic::wire_name,
 };
 
 /// The session epochs of a fetch that names all its partitions.
@@ -28,13 +30,9 @@ impl Machine {
         request: FetchRequest,
         now: Instant,
     ) -> Option<Response> {
-        if request.session_id != 0 || !WHOLE.contains(&request.session_epoch) {
+        if !WHOLE.contains(&request.session_epoch) {
             // No session is ever given out.
-            let code = if request.session_id == 0 {
-                code::INVALID_FETCH_SESSION_EPOCH
-            } else {
-                code::FETCH_SESSION_ID_NOT_FOUND
-            };
+            let code = code::FETCH_SESSION_ID_NOT_FOUND;
             return Some(Response::Fetch(FetchResponse::default().with_error_code(code)));
         }
         let (response, enough) = self.read(&request);
@@ -83,23 +81,21 @@ impl Machine {
         let mut left = usize::try_from(request.max_bytes).unwrap_or(0);
         let (mut ready, mut failed, mut first_whole) = (0, false, true);
         for topic in &request.topics {
-            let mut answer = FetchableTopicResponse::default().with_topic(topic.topic.clone());
+            let mut answer = FetchableTopicResponse::default()
+                .with_topic(topic.topic.clone())
+                .with_topic_id(topic.topic_id);
             for asked in &topic.partitions {
                 let limit = usize::try_from(asked.partition_max_bytes).unwrap_or(0).min(left);
-                let data = self
-                    .topics
-                    .log(&topic.topic, asked.partition)
-                    .ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)
-                    .and_then(|log| {
-                        check_epoch(asked.current_leader_epoch)?;
-                        let slice = log.read(asked.fetch_offset, limit, first_whole)?;
-                        let data = PartitionData::default()
-                            .with_partition_index(asked.partition)
-                            .with_high_watermark(log.end())
-                            .with_last_stable_offset(log.end())
-                            .with_log_start_offset(log.start());
-                        Ok((data, slice))
-                    });
+                let data = self.log_of(topic, asked.partition).and_then(|log| {
+                    log.check_epoch(asked.current_leader_epoch)?;
+                    let slice = log.read(asked.fetch_offset, limit, first_whole)?;
+                    let data = PartitionData::default()
+                        .with_partition_index(asked.partition)
+                        .with_high_watermark(log.end())
+                        .with_last_stable_offset(log.end())
+                        .with_log_start_offset(log.start());
+                    Ok((data, slice))
+                });
                 match data {
                     Ok((mut data, slice)) => {
                         ready += slice.ready;
@@ -123,15 +119,24 @@ impl Machine {
         let enough = failed || ready >= min_bytes || request.topics.is_empty();
         (response, enough)
     }
-}
 
-/// Whether a client knows the partition's leader epoch rightly; -1 says nothing.
-pub(super) const fn check_epoch(epoch: i32) -> Result<(), Code> {
-    if epoch < 0 || epoch == LEADER_EPOCH {
-        Ok(())
-    } else if epoch < LEADER_EPOCH {
-        Err(code::FENCED_LEADER_EPOCH)
-    } else {
-        Err(code::UNKNOWN_LEADER_EPOCH)
+    /// Gives the topics of a fetch their names where it has their ids.
+    pub(crate) fn name_topics(&self, request: &mut FetchRequest) {
+        for topic in request.topics.iter_mut().filter(|topic| topic.topic.is_empty()) {
+            if let Some(name) = self.topics.name_of(topic.topic_id) {
+                topic.topic = wire_name(name);
+            }
+        }
+    }
+
+    /// The log of a fetch's partition; by its id only as long as the topic of that name has it.
+    fn log_of(&self, topic: &FetchTopic, partition: i32) -> Result<&Log, Code> {
+        let found = self.topics.find(&topic.topic);
+        if !topic.topic_id.is_nil() && found.is_none_or(|found| found.id != topic.topic_id) {
+            return Err(code::UNKNOWN_TOPIC_ID);
+        }
+        self.topics
+            .log(&topic.topic, partition)
+            .ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)
     }
 }

@@ -1,6 +1,6 @@
 //! Metadata.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kafka_protocol::messages::{
     MetadataRequest, MetadataResponse,
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::broker::{
     api::{Head, Response, text},
     code::{self, Code},
-    log::LEADER_EPOCH,
+    log::Log,
     machine::Machine,
     topic::{self, Topic, wire_name},
 };
@@ -47,7 +47,11 @@ impl Machine {
             return all.map(|(name, topic)| self.describe(name, topic)).collect();
         };
         let mut topics = Vec::new();
+        let mut seen = BTreeSet::new();
         for asked in named {
+            if !seen.insert((asked.name.as_ref(), asked.topic_id)) {
+                continue;
+            }
             let name = match &asked.name {
                 Some(name) => name.to_string(),
                 None => match self.topics.name_of(asked.topic_id) {
@@ -91,23 +95,18 @@ impl Machine {
 
     fn describe(&self, name: &str, topic: &Topic) -> MetadataResponseTopic {
         let node = self.settings.node.id.into();
-        let partition = |index| {
+        let partition = |(index, log): (i32, &Log)| {
             MetadataResponsePartition::default()
                 .with_partition_index(index)
                 .with_leader_id(node)
-                .with_leader_epoch(LEADER_EPOCH)
+                .with_leader_epoch(log.leader_epoch())
                 .with_replica_nodes(vec![node])
                 .with_isr_nodes(vec![node])
         };
         MetadataResponseTopic::default()
             .with_name(Some(wire_name(name)))
             .with_topic_id(topic.id)
-            .with_partitions(
-                (0..)
-                    .zip(&topic.partitions)
-                    .map(|(index, _)| partition(index))
-                    .collect(),
-            )
+            .with_partitions((0..).zip(&topic.partitions).map(partition).collect())
     }
 }
 

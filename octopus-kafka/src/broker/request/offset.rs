@@ -1,24 +1,24 @@
-//! ListOffsets, OffsetCommit and OffsetFetch.
+//! ListOffsets, OffsetForLeaderEpoch, OffsetCommit and OffsetFetch.
 
 use std::time::Instant;
 
 use kafka_protocol::messages::{
     ListOffsetsRequest, ListOffsetsResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
-    OffsetFetchResponse, TopicName,
+    OffsetFetchResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, TopicName,
+    list_offsets_request::ListOffsetsPartition,
     list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse},
     offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic},
     offset_fetch_response::{
         OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
         OffsetFetchResponseTopic, OffsetFetchResponseTopics,
     },
+    offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult},
 };
 
-use super::fetch::check_epoch;
 use crate::broker::{
     api::{Head, Response, text},
     code::{self, Code},
     group::Committed,
-    log::LEADER_EPOCH,
     machine::Machine,
     topic::wire_name,
 };
@@ -33,19 +33,18 @@ const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 
 impl Machine {
-    pub(crate) fn list_offsets(&self, request: &ListOffsetsRequest) -> Response {
+    pub(crate) fn list_offsets(&self, head: &Head, request: &ListOffsetsRequest) -> Response {
         let mut response = ListOffsetsResponse::default();
         for topic in &request.topics {
             let mut answer = ListOffsetsTopicResponse::default().with_name(topic.name.clone());
             for asked in &topic.partitions {
                 let mut partition =
                     ListOffsetsPartitionResponse::default().with_partition_index(asked.partition_index);
-                let epoch = asked.current_leader_epoch;
-                match self.list_offset(&topic.name, asked.partition_index, epoch, asked.timestamp) {
-                    Ok(Some((offset, timestamp))) => {
+                match self.list_offset(head.version, &topic.name, asked) {
+                    Ok(Some((offset, timestamp, epoch))) => {
                         partition.offset = offset;
                         partition.timestamp = timestamp;
-                        partition.leader_epoch = LEADER_EPOCH;
+                        partition.leader_epoch = epoch;
                     }
                     Ok(None) => {}
                     Err(code) => partition.error_code = code,
@@ -55,6 +54,31 @@ impl Machine {
             response.topics.push(answer);
         }
         Response::ListOffsets(response)
+    }
+
+    pub(crate) fn offset_for_leader_epoch(&self, request: &OffsetForLeaderEpochRequest) -> Response {
+        let mut response = OffsetForLeaderEpochResponse::default();
+        for topic in &request.topics {
+            let mut answer = OffsetForLeaderTopicResult::default().with_topic(topic.topic.clone());
+            for asked in &topic.partitions {
+                let mut partition = EpochEndOffset::default().with_partition(asked.partition);
+                let log = self.topics.log(&topic.topic, asked.partition);
+                let end = log.ok_or(code::UNKNOWN_TOPIC_OR_PARTITION).and_then(|log| {
+                    log.check_epoch(asked.current_leader_epoch)?;
+                    Ok(log.end_of_epoch(asked.leader_epoch))
+                });
+                match end {
+                    Ok((epoch, offset)) => {
+                        partition.leader_epoch = epoch;
+                        partition.end_offset = offset;
+                    }
+                    Err(code) => partition.error_code = code,
+                }
+                answer.partitions.push(partition);
+            }
+            response.topics.push(answer);
+        }
+        Response::OffsetForLeaderEpoch(response)
     }
 
     pub(crate) fn offset_commit(&mut self, request: &OffsetCommitRequest, now: Instant) -> Response {
@@ -180,22 +204,24 @@ impl Machine {
             .collect()
     }
 
-    /// Offset and timestamp, `None` where no record is that new.
+    /// Offset, timestamp and leader epoch, `None` where no record is that new.
     fn list_offset(
         &self,
+        version: i16,
         topic: &str,
-        partition: i32,
-        epoch: i32,
-        timestamp: i64,
-    ) -> Result<Option<(i64, i64)>, Code> {
-        let log = self.topics.log(topic, partition);
+        asked: &ListOffsetsPartition,
+    ) -> Result<Option<(i64, i64, i32)>, Code> {
+        let log = self.topics.log(topic, asked.partition_index);
         let log = log.ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)?;
-        check_epoch(epoch)?;
-        Ok(match timestamp {
-            LATEST => Some((log.end(), -1)),
-            EARLIEST | EARLIEST_LOCAL => Some((log.start(), -1)),
-            MAX_TIMESTAMP => log.latest(),
-            _ => log.at_time(timestamp),
-        })
+        log.check_epoch(asked.current_leader_epoch)?;
+        let found = match asked.timestamp {
+            LATEST => return Ok(Some((log.end(), -1, log.leader_epoch()))),
+            EARLIEST => Some((log.start(), -1)),
+            EARLIEST_LOCAL if version >= 8 => Some((log.start(), -1)),
+            MAX_TIMESTAMP if version >= 7 => log.latest(),
+            timestamp if timestamp < 0 => return Err(code::UNSUPPORTED_VERSION),
+            timestamp => log.at_time(timestamp),
+        };
+        Ok(found.map(|(offset, timestamp)| (offset, timestamp, log.epoch_at(offset))))
     }
 }

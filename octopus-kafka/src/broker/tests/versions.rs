@@ -10,10 +10,10 @@ fn every_version_of_every_api_is_answered() {
                 continue;
             }
             let mut world = World::new();
-            world.topic("t");
+            let topic_id = world.topic("t");
             let id = world.connect();
             world.ask(id, 9, &produce("t", &batch(&[b"x"], 5)));
-            for request in requests(*api, version) {
+            for request in requests(*api, version, topic_id) {
                 let outputs = world.send(id, version, &request);
                 let outputs = if outputs.is_empty() {
                     world.wait(Duration::from_secs(11))
@@ -37,10 +37,10 @@ fn every_version_of_every_api_is_refused_where_it_says_errors() {
             }
             for code in [29, 16, 25, 70] {
                 let mut world = World::new();
-                world.topic("t");
+                let topic_id = world.topic("t");
                 world.faults.on(*api, always()).error(code);
                 let id = world.connect();
-                for request in requests(*api, version) {
+                for request in requests(*api, version, topic_id) {
                     let response = world.ask(id, version, &request);
                     let debug = format!("{response:?}");
                     assert!(
@@ -55,13 +55,20 @@ fn every_version_of_every_api_is_refused_where_it_says_errors() {
 
 /// Older and newer ways to say the same, with what could be said in each version.
 #[expect(clippy::wildcard_enum_match_arm, reason = "an API that is not served")]
-fn requests(api: ApiKey, version: i16) -> Vec<Request> {
+fn requests(api: ApiKey, version: i16, topic_id: Uuid) -> Vec<Request> {
     let group = || GroupId(text("g"));
     match api {
         ApiKey::Produce => vec![
             produce("t", &batch(&[b"y"], 5)),
             produce("missing", &batch(&[b"y"], 5)),
         ],
+        ApiKey::Fetch if version >= 13 => {
+            let known = fetch(&[""], 0, 0);
+            vec![
+                Request::Fetch(by_id(known.clone(), topic_id)),
+                Request::Fetch(by_id(known, Uuid::from_u128(9))),
+            ]
+        }
         ApiKey::Fetch => vec![
             Request::Fetch(fetch(&["t"], 0, 0)),
             Request::Fetch(fetch(&["t"], 9, 0)),
@@ -184,6 +191,18 @@ fn requests(api: ApiKey, version: i16) -> Vec<Request> {
             )]
         }
         ApiKey::InitProducerId => vec![Request::InitProducerId(InitProducerIdRequest::default())],
+        ApiKey::OffsetForLeaderEpoch => {
+            let partition = OffsetForLeaderPartition::default();
+            let topic = |name| {
+                OffsetForLeaderTopic::default()
+                    .with_topic(wire_name(name))
+                    .with_partitions(vec![partition.clone()])
+            };
+            let request = OffsetForLeaderEpochRequest::default();
+            vec![Request::OffsetForLeaderEpoch(
+                request.with_topics(vec![topic("t"), topic("missing")]),
+            )]
+        }
         ApiKey::DescribeConfigs => {
             let resource = |kind, name| {
                 DescribeConfigsResource::default()
