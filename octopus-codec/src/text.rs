@@ -51,7 +51,7 @@ pub(crate) fn lossy_len(bytes: &[u8]) -> usize {
         .sum()
 }
 
-/// [`write`] for bytes that are not UTF-8: what isn't becomes U+FFFD [D-25].
+/// [`write()`] for bytes that are not UTF-8: what isn't becomes U+FFFD [D-25].
 pub(crate) fn lossy_write(bytes: &[u8], out: &mut Vec<u8>) {
     lossy_write_some(bytes, usize::MAX, out);
 }
