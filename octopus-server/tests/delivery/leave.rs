@@ -3,7 +3,10 @@
 use octopus_server::send::Fate;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::support::{Client, Server, get};
+use crate::{
+    client::{Client, get},
+    server::Server,
+};
 
 const HOWS: [How; 3] = [How::Close, How::HalfClose, How::Reset];
 

@@ -2,7 +2,10 @@
 
 use octopus_server::send::Fate;
 
-use crate::support::{Client, Server, Told, get};
+use crate::{
+    client::{Client, get},
+    server::{Server, Told},
+};
 
 #[tokio::test]
 async fn a_panic_is_a_500_and_touches_nothing_else() {

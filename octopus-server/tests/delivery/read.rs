@@ -3,7 +3,10 @@
 use octopus_server::send::Fate;
 use tokio::task::yield_now;
 
-use crate::support::{Client, Server, WINDOW, get};
+use crate::{
+    client::{Client, get},
+    server::{Server, WINDOW},
+};
 
 const TWO_MIB: usize = 2 * 1024 * 1024;
 

@@ -5,7 +5,10 @@ use std::time::Duration;
 use octopus_server::{listener::Options, send::Fate};
 use tokio::{net::TcpStream, time::sleep};
 
-use crate::support::{Client, Server, Told, get};
+use crate::{
+    client::{Client, get},
+    server::{Server, Told},
+};
 
 fn options(drain: Duration) -> Options {
     let mut options = Options::default();

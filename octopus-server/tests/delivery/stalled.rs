@@ -1,29 +1,18 @@
 //! Clients that do not read, and what the kernel takes of their replies.
 
-use std::{
-    fs, io,
-    io::IoSlice,
-    net::SocketAddr,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{fs, future, net::SocketAddr, sync::atomic::Ordering::Relaxed, time::Duration};
 
-use octopus_server::{
-    listener::{self, Options},
-    send::Fate,
-    wire::Socket,
-};
+use octopus_server::{listener::Options, send::Fate};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::BufWriter,
     time::{sleep, timeout},
 };
 
-use crate::support::{A_WHILE, Client, SOON, Server, get};
+use crate::{
+    client::{Client, get},
+    counted::counted,
+    server::{A_WHILE, SOON, Server},
+};
 
 /// [RP-03] [RP-05]
 #[tokio::test]
@@ -119,7 +108,7 @@ async fn a_reply_that_is_read_slowly_is_delivered_at_its_end_and_not_before() {
 /// [RP-05]
 #[tokio::test]
 async fn the_kernel_takes_little_of_a_reply_that_nobody_reads() {
-    let (mut server, counts) = counted().await;
+    let (mut server, counts) = counted(true).await;
     let mut client = Client::with_window(server.addr, 4096).await;
     client.get(&format!("/one/{}", 32 << 20)).await;
     server.started().await;
@@ -141,7 +130,7 @@ async fn the_kernel_takes_little_of_a_reply_that_nobody_reads() {
 #[tokio::test]
 async fn a_reply_is_written_in_few_calls_and_never_copied() {
     for kind in ["one", "slices"] {
-        let (mut server, counts) = counted().await;
+        let (mut server, counts) = counted(true).await;
         let mut client = Client::connect(&server).await;
         client.get(&format!("/{kind}/{}", 2 << 20)).await;
         server.started().await;
@@ -152,6 +141,60 @@ async fn a_reply_is_written_in_few_calls_and_never_copied() {
         assert!((1..=40).contains(&vectored), "{kind}: {vectored} calls");
         assert_eq!(flat, 0, "{kind}: copied");
     }
+}
+
+/// A layer over the socket holds bytes of its own, as TLS does: what only it has taken is not with the network.
+///
+/// [RP-05]
+#[tokio::test]
+async fn a_reply_that_a_layer_holds_is_not_delivered() {
+    let layer = |socket| future::ready(Ok(BufWriter::with_capacity(256 * 1024, socket)));
+    let mut server = Server::layered(Options::default(), layer).await;
+    for is_read in [true, false] {
+        for kind in ["one", "slices", "streamed"] {
+            // More than the kernel takes, less than it and the layer take together.
+            let mut client = Client::with_window(server.addr, 4096).await;
+            client.get(&format!("/{kind}/190000")).await;
+            server.started().await;
+            client.stream.readable().await.unwrap();
+            server.nothing().await;
+            if is_read {
+                assert_eq!(client.reply().await.body.len(), 190_000);
+                assert_eq!(server.fate().await.1, Fate::Delivered, "{kind}");
+            } else {
+                drop(client);
+                assert_eq!(server.fate().await.1, Fate::Dropped, "{kind}");
+            }
+        }
+    }
+    server.ends_quietly().await;
+}
+
+/// A layer that takes no slices makes hyper copy each reply, which consumes it before a byte is sent.
+///
+/// [RP-04] [RP-05]
+#[tokio::test]
+async fn a_reply_that_is_copied_is_told_the_same() {
+    let (mut server, counts) = counted(false).await;
+    for kind in ["one", "slices", "streamed"] {
+        let mut client = Client::with_window(server.addr, 4096).await;
+        for length in [1, 600_000] {
+            client.get(&format!("/{kind}/{length}")).await;
+            server.started().await;
+            if length > 1 {
+                server.nothing().await;
+            }
+            assert_eq!(client.reply().await.body.len(), length);
+            assert_eq!(server.fate().await.1, Fate::Delivered, "{kind} {length}");
+        }
+        client.get(&format!("/{kind}/600000")).await;
+        server.started().await;
+        client.head().await;
+        drop(client);
+        assert_eq!(server.fate().await.1, Fate::Dropped, "{kind}");
+    }
+    assert_eq!(counts.vectored.load(Relaxed), 0);
+    server.ends_quietly().await;
 }
 
 /// The kernel holds nothing any more of the connection between the two.
@@ -167,76 +210,4 @@ async fn is_gone(server: SocketAddr, client: SocketAddr) {
     })
     .await
     .expect("the kernel still sends");
-}
-
-#[derive(Default)]
-struct Counts {
-    bytes: AtomicUsize,
-    vectored: AtomicUsize,
-    flat: AtomicUsize,
-}
-
-/// A server that counts what its sockets are given.
-async fn counted() -> (Server, Arc<Counts>) {
-    let counts = Arc::new(Counts::default());
-    let same = counts.clone();
-    let server = Server::run(move |listener, service, shutdown| {
-        let service = move |request, peer| service.clone().answer(request, peer);
-        let layer = move |socket| std::future::ready(Ok(Counted(socket, same.clone())));
-        tokio::spawn(async move {
-            listener::serve_layered(listener, layer, service, Options::default(), shutdown.notified()).await;
-        })
-    });
-    (server.await, counts)
-}
-
-struct Counted(Socket, Arc<Counts>);
-
-impl Counted {
-    fn count(&self, done: &Poll<io::Result<usize>>, calls: &AtomicUsize) {
-        if let Poll::Ready(Ok(count)) = done {
-            self.1.bytes.fetch_add(*count, Relaxed);
-            calls.fetch_add(1, Relaxed);
-        }
-    }
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut self.0).poll_write(cx, buf);
-        self.count(&done, &self.1.flat);
-        done
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut self.0).poll_write_vectored(cx, bufs);
-        self.count(&done, &self.1.vectored);
-        done
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
 }

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use octopus_server::send::Fate;
 use tokio::task::JoinSet;
 
-use crate::support::{Client, Server, Told, get};
+use crate::{
+    client::{Client, get},
+    server::{Server, Told},
+};
 
 /// How the requests' numbers are dealt to clients that run at the same time.
 const CLIENTS: u64 = 6;
