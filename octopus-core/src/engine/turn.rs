@@ -164,6 +164,7 @@ impl Engine {
         }
     }
 
+    /// What a poll found. One that only moved positions has not looked behind them yet: it polls on in its turn.
     fn take_found(
         &mut self,
         id: RequestId,
@@ -175,6 +176,7 @@ impl Engine {
         let Some(instance) = self.instances.get_mut(&number) else {
             return;
         };
+        let moved = !fetched.started.is_empty() || !fetched.skipped.is_empty();
         instance.positions.advance(fetched.started);
         instance.positions.advance(fetched.skipped);
         if let Some(blocked) = fetched.not_utf8 {
@@ -200,6 +202,9 @@ impl Engine {
         match first {
             Some(error) if errors.all(|error| error.is_some()) => self.conclude(id, Err(error), now),
             Some(error) => self.end_turn(id, Found::Failed(error), now),
+            None if moved && self.rest_of_turn(id, now).is_some_and(|rest| !rest.is_zero()) => {
+                self.poll_in_turn(id, number, now);
+            }
             None => self.end_turn(id, Found::Nothing, now),
         }
     }

@@ -1,9 +1,9 @@
 //! Delete, and the close of idle instances.
 
-use octopus_core::{Command, Error, Outcome};
+use octopus_core::{Command, Error, Event, Outcome};
 
 use crate::world::{
-    assigned, auto_commit, commit, create, created, fetch, fetched, joined, ms, secs, settings,
+    World, assigned, auto_commit, commit, create, created, fetch, fetched, joined, ms, secs, settings,
 };
 
 /// [LC-02] [D-31] the name is free when the answer goes out, and not before.
@@ -164,4 +164,39 @@ fn a_close_that_never_ends_is_given_up() {
         .request(1, Command::Delete)
         .at(secs(7))
         .gives(["0: close in 5000", "cancel 0", "1 <- 204"]);
+}
+
+/// [D-30] with two in hand, the end of one is not the beginning of idleness.
+#[test]
+fn an_instance_is_idle_when_its_last_request_ends() {
+    let mut world = World::limited(|limits| {
+        limits.idle_timeout = secs(5);
+        limits.reap_interval = secs(1);
+    });
+    world.set_up_create(1, "a", settings());
+    world.set_up_assign(1, "a", &[("t", 5)]);
+    world
+        .request(1, fetch(500))
+        .done(0, fetched(&[("t", 6)]))
+        .request(2, fetch(500))
+        .delivered(2)
+        .at(secs(20))
+        .gives(["0: fetch t@5 in 500", "1 <- records 0", "2 <- 40904"])
+        .delivered(1)
+        .at(ms(24_999))
+        .gives([])
+        .at(secs(25))
+        .gives(["1: close in 5000"]);
+}
+
+/// A join without a fetch does not go on behind a close.
+#[test]
+fn a_close_stops_a_join_without_a_fetch() {
+    let mut world = joined(settings(), &[("t", 5)]);
+    let instance = world.instance();
+    world
+        .event(Event::Rebalance(instance))
+        .at(secs(10))
+        .request(1, Command::Delete)
+        .gives(["0: join t in 10000", "cancel 0", "1: close in 5000"]);
 }

@@ -2,7 +2,10 @@
 
 use octopus_core::{Command, Config, Error, Event, Outcome};
 
-use crate::world::{World, assigned, auto_commit, create, created, fetch, secs, settings, subscribe, world};
+use crate::world::{
+    World, assign, assigned, auto_commit, create, created, fetch, secs, seek, settings, subscribe, topics,
+    world,
+};
 
 #[test]
 fn a_create_is_answered_once_its_consumer_is_made() {
@@ -174,7 +177,7 @@ fn an_undone_instance_closes_behind_the_request_that_holds_it() {
         .request(1, create())
         .done(0, Outcome::Done)
         .request(2, subscribe(&["t"]))
-        .done(1, crate::world::topics(&["t"]))
+        .done(1, topics(&["t"]))
         .request(3, fetch(5000))
         .gives([
             "0: open in 9000",
@@ -188,6 +191,27 @@ fn an_undone_instance_closes_behind_the_request_that_holds_it() {
         .gives(["4 <- 40403", "cancel 2", "3 <- 40403", "3: close in 5000"]);
 }
 
+/// [D-29] whatever was done with it meanwhile.
+#[test]
+fn an_undone_instance_commits_nothing() {
+    let mut world = world();
+    world
+        .request(1, Command::Create(auto_commit()))
+        .done(0, Outcome::Done)
+        .request(2, assign(&["t"]))
+        .done(1, topics(&["t"]))
+        .request(3, seek(&[("t", 5)]))
+        .gives([
+            "0: open in 9000",
+            "1 <- created",
+            "1: topics t in 10000",
+            "2 <- 204",
+            "3 <- 204",
+        ])
+        .dropped(1)
+        .gives(["2: close in 5000"]);
+}
+
 /// [LC-04] the group keeps its commits: an instance made again asks Kafka where to start.
 #[test]
 fn an_instance_made_again_starts_anew() {
@@ -199,6 +223,6 @@ fn an_instance_made_again_starts_anew() {
         .request(2, create())
         .done(1, Outcome::Done)
         .gives(["0: close in 5000", "1 <- 204", "1: open in 9000", "2 <- created"]);
-    world.set_up(1, "a", crate::world::assign(&["t"]));
+    world.set_up(1, "a", assign(&["t"]));
     world.request(3, fetch(500)).gives(["0: fetch t@? in 500"]);
 }

@@ -267,14 +267,19 @@ fn stretches_without_records_are_passed_at_once() {
     let mut world = assigned(settings(), &[("a", 5), ("b", 7)]);
     let found = Outcome::Fetched(Fetched {
         started: positions(&[("a", 20)]),
-        skipped: positions(&[("a", 22), ("b", 9), ("x", 1)]),
+        skipped: positions(&[("b", 9), ("x", 1)]),
         ..Fetched::default()
     });
     world
         .request(1, fetch(1000))
-        .at(ms(500))
+        .at(ms(200))
         .done(0, found)
-        .gives(["0: fetch a@5 b@7 in 500", "1: fetch a@22 b@9 in 500"]);
+        .gives(["0: fetch a@5 b@7 in 500", "1: fetch a@20 b@9 in 300"])
+        .at(ms(400))
+        .done(1, found_nothing())
+        .gives([])
+        .at(ms(500))
+        .gives(["2: fetch a@20 b@9 in 500"]);
 }
 
 /// [FE-06] [D-37] whatever the other partitions hold, without a poll, until the partition is sought.
@@ -296,7 +301,21 @@ fn a_record_that_is_not_utf8_blocks_until_a_seek() {
         .gives(["5 <- 204", "1: fetch a@6 b@9 in 500"]);
 }
 
-/// [D-37] the body that was packed beside it is forgotten.
+/// [D-37] a body that was packed beside it is forgotten.
+#[test]
+fn a_block_forgets_what_was_packed_beside_it() {
+    let found = Outcome::Fetched(Fetched {
+        next: positions(&[("b", 9)]),
+        not_utf8: Some(only("a")),
+        ..Fetched::default()
+    });
+    assigned(json(), &[("a", 5), ("b", 7)])
+        .request(1, fetch_as(Some(Format::Json), None))
+        .done(0, found)
+        .gives(["0: fetch a@5 b@7 in 500", "cancel 0", "1 <- 40801"]);
+}
+
+/// [D-37]
 #[test]
 fn a_block_ends_with_the_assignment() {
     let fetch = || fetch_as(Some(Format::Json), None);

@@ -1,6 +1,6 @@
 //! Subscribe, unsubscribe and assign.
 
-use octopus_core::{Command, Error, Outcome};
+use octopus_core::{Command, Error, Offset, Outcome, Position, Processed, TopicPartition};
 
 use crate::world::{
     assign, assigned, auto_commit, commit, committed, created, fetch, fetched, found_nothing, joined, joins,
@@ -212,16 +212,15 @@ fn a_partition_other_than_zero_is_refused() {
         .request(3, Command::Committed(Some(vec![second("t")])))
         .request(4, Command::SeekToBeginning(vec![second("t")]))
         .request(5, Command::SeekToEnd(vec![second("t")]))
-        .request(
-            6,
-            Command::Seek(vec![(second("t"), octopus_core::Position::at(1))]),
-        )
+        .request(6, Command::Seek(vec![(second("t"), Position::at(1))]))
+        .request(7, Command::Commit(Some(vec![processed(second("t"))])))
         .gives([
             "2 <- 40402",
             "3 <- 40402",
             "4 <- 40402",
             "5 <- 40402",
             "6 <- 40402",
+            "7 <- 40402",
         ]);
 }
 
@@ -264,4 +263,12 @@ fn nothing_is_committed_unasked_without_auto_commit() {
         .request(2, Command::Unsubscribe)
         .request(3, Command::Delete)
         .gives(["2 <- 204", "1: close in 5000"]);
+}
+
+fn processed(partition: TopicPartition) -> Processed {
+    Processed {
+        partition,
+        offset: Offset(1),
+        metadata: "".into(),
+    }
 }

@@ -153,7 +153,8 @@ impl Service {
             self.wait(self.limits.reap_interval);
             self.settle();
         }
-        assert!(self.consumers.is_empty(), "every instance is closed");
+        let given_up = self.shutdown_end.is_some();
+        assert!(self.consumers.is_empty() || given_up, "every instance is closed");
         assert!(self.running.is_empty(), "nothing runs for nobody");
         if self.shutdown_end.is_none() {
             self.feed(Event::Shutdown);
@@ -334,12 +335,7 @@ impl Service {
         };
         match &reply {
             Ok(reply) => self.answered(&asked, reply),
-            Err(_) if matches!(asked.command, Command::Create(_)) => {
-                asked.instance.iter().for_each(|instance| {
-                    self.places.remove(instance);
-                });
-            }
-            Err(_) => {}
+            Err(error) => self.refused(&asked, error),
         }
         self.sending.insert(request, Sending { asked, records });
     }
@@ -382,6 +378,13 @@ impl Service {
                 assert_eq!(*offsets, held.collect::<Vec<_>>());
             }
             _ => {}
+        }
+    }
+
+    fn refused(&mut self, asked: &Asked, error: &Error) {
+        self.check_refusal(asked, error);
+        if let (Command::Create(_), Some(instance)) = (&asked.command, asked.instance) {
+            self.places.remove(&instance);
         }
     }
 

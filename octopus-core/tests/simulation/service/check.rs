@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use octopus_core::{Command, Commit, Effect, InstanceId, Subject};
+use octopus_core::{Command, Commit, Effect, Error, InstanceId, Subject};
 
-use super::{Running, Service};
+use super::{Asked, Running, Service};
 
 impl Service {
     /// What must hold of a call as it starts.
@@ -13,7 +13,10 @@ impl Service {
         let in_turn = within <= self.limits.turn;
         let now = self.now;
         let asks_commit = self.asks(instance, |command| matches!(command, Command::Commit(None)));
-        let fetches = self.asks(instance, |command| matches!(command, Command::Fetch(_)));
+        let fetches = self
+            .asked
+            .values()
+            .any(|asked| asked.instance == Some(instance) && matches!(asked.command, Command::Fetch(_)));
         let interval = self.limits.auto_commit_interval;
         let Some(reader) = self.readers.get_mut(&instance) else {
             return;
@@ -74,6 +77,36 @@ impl Service {
         }
     }
 
+    /// A refusal has its reason [LK-01] [LK-02] [LI-01] [LI-05].
+    pub(super) fn check_refusal(&self, asked: &Asked, error: &Error) {
+        let waited = self.now - asked.at;
+        let fetch = if let Command::Fetch(fetch) = &asked.command {
+            Some(fetch)
+        } else {
+            None
+        };
+        if matches!(error, Error::UserFetches(_)) {
+            let most = self.limits.max_fetches_per_user;
+            let count = self.fetches().get(&asked.key.subject).copied();
+            assert!(
+                waited.is_zero() && count == Some(most),
+                "a user's fetches are counted"
+            );
+        } else if *error == Error::NoTurn {
+            let wait = fetch.and_then(|fetch| fetch.timeout).unwrap_or_default();
+            assert!(waited >= wait, "a fetch waits for its turn");
+        } else if *error == Error::InstanceBusy {
+            if fetch.is_some() {
+                assert!(waited.is_zero(), "a fetch does not wait for its instance");
+            } else {
+                assert!(
+                    waited >= self.limits.lock_wait,
+                    "a request waits for its instance"
+                );
+            }
+        }
+    }
+
     /// [LI-01] [LI-02]
     fn check_turns(&self) {
         let polls = self
@@ -81,22 +114,29 @@ impl Service {
             .values()
             .filter(|running| self.is_turn(running))
             .count();
-        let replies = self.sending.values().filter(|sending| sending.records.is_some());
-        assert!(
-            polls + replies.clone().count() <= self.limits.max_polls,
-            "turns at once"
-        );
-        let mut fetches: BTreeMap<Subject, usize> = BTreeMap::new();
-        for sending in replies {
-            *fetches.entry(sending.asked.key.subject).or_default() += 1;
-        }
-        for asked in self.asked.values() {
-            if matches!(asked.command, Command::Fetch(_)) {
-                *fetches.entry(asked.key.subject).or_default() += 1;
-            }
-        }
+        let replies = self
+            .sending
+            .values()
+            .filter(|sending| sending.records.is_some())
+            .count();
+        assert!(polls + replies <= self.limits.max_polls, "turns at once");
         let most = self.limits.max_fetches_per_user;
-        assert!(fetches.values().all(|count| *count <= most), "fetches of a user");
+        assert!(
+            self.fetches().values().all(|count| *count <= most),
+            "fetches of a user"
+        );
+    }
+
+    /// The fetches in progress.
+    fn fetches(&self) -> BTreeMap<Subject, usize> {
+        let mut fetches: BTreeMap<Subject, usize> = BTreeMap::new();
+        let replies = self.sending.values().filter(|sending| sending.records.is_some());
+        let replies = replies.map(|sending| &sending.asked);
+        let asked = self.asked.values();
+        for asked in replies.chain(asked.filter(|asked| matches!(asked.command, Command::Fetch(_)))) {
+            *fetches.entry(asked.key.subject).or_default() += 1;
+        }
+        fetches
     }
 
     /// [CR-10]
