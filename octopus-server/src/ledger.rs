@@ -7,8 +7,8 @@ use std::{
 
 use crate::send::Receipt;
 
-/// The book that one connection keeps: the receipts of replies written but not flushed yet, and whether it has a
-/// request in hand.
+/// The book that one connection keeps: the receipts of replies written but not flushed yet, and whether it
+/// has a request in hand.
 ///
 /// The parts of a connection share it by cloning. Receipts are told outside its lock.
 #[derive(Debug, Clone, Default)]

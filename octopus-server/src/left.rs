@@ -2,17 +2,17 @@
 
 use tokio::net::TcpStream;
 
-/// Waits until the client has closed its side of the connection, by a FIN or a reset, no matter what it sent before
-/// that nobody has read yet. A half-closed connection counts as left [RP-04].
+/// Waits until the client has closed its side of the connection, by a FIN or a reset, no matter what it sent
+/// before that nobody has read yet. A half-closed connection counts as left [RP-04].
 #[cfg(any(target_os = "android", target_os = "linux"))]
 pub async fn left(socket: &TcpStream) {
-    // Every stream is registered for the end of its read side, and this interest waits for that alone: data does not wake
-    // it, and it takes nothing from whoever reads or writes.
+    // Every stream is registered for the end of its read side, and this interest waits for that alone: data
+    // does not wake it, and it takes nothing from whoever reads or writes.
     watch(socket, tokio::io::Interest::PRIORITY).await;
 }
 
-/// Waits until the client has closed its side of the connection, by a FIN or a reset, no matter what it sent before
-/// that nobody has read yet. A half-closed connection counts as left [RP-04].
+/// Waits until the client has closed its side of the connection, by a FIN or a reset, no matter what it sent
+/// before that nobody has read yet. A half-closed connection counts as left [RP-04].
 #[cfg(not(any(target_os = "android", target_os = "linux")))]
 pub async fn left(socket: &TcpStream) {
     watch_a_duplicate(socket).await;

@@ -63,12 +63,13 @@ impl Default for Options {
 
 /// Serves HTTP/1.1 on `listener` until `shutdown` completes, and then until every connection has ended.
 ///
-/// At the shutdown it stops accepting and asks each connection to end: an idle one at once, a busy one after its
-/// reply. Those that are left after [`Options::drain`] are reset. Dropping the future ends all of them at once.
+/// At the shutdown it stops accepting and asks each connection to end: an idle one at once, a busy one after
+/// its reply. Those that are left after [`Options::drain`] are reset. Dropping the future ends all of them at
+/// once.
 ///
-/// Replies keep their receipts' promise: [`Fate::Delivered`](crate::send::Fate) once a reply's last byte is with the network,
-/// [`Fate::Dropped`](crate::send::Fate) in every other case, also when the client leaves while `service` is at work, whose
-/// future is dropped then [RP-04] [RP-05].
+/// Replies keep their receipts' promise: [`Fate::Delivered`](crate::send::Fate) once a reply's last byte is
+/// with the network, [`Fate::Dropped`](crate::send::Fate) in every other case, also when the client leaves
+/// while `service` is at work, whose future is dropped then [RP-04] [RP-05].
 pub async fn serve<S, F>(
     listener: TcpListener,
     service: S,
@@ -82,7 +83,8 @@ pub async fn serve<S, F>(
     serve_layered(listener, plain, service, options, shutdown).await;
 }
 
-/// As [`serve`], over what `layer` makes of each socket, such as TLS. A connection whose layer fails or is late is closed.
+/// As [`serve`], over what `layer` makes of each socket, such as TLS. A connection whose layer fails or is
+/// late is closed.
 pub async fn serve_layered<L, H, I, S, F>(
     listener: TcpListener,
     layer: L,
@@ -180,7 +182,8 @@ impl Door {
                     return (stream, addr, place);
                 }
                 Err(error) if is_of_one_connection(&error) => {}
-                // Out of descriptors or memory: the connection stays in the backlog, so that accepting again at once would spin.
+                // Out of descriptors or memory: the connection stays in the backlog, so that accepting again
+                // at once would spin.
                 Err(error) => {
                     tracing::warn!(%error, "can't accept connections");
                     let pause = self.pause;
@@ -203,8 +206,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// The most unsent bytes that the kernel takes of a connection. With its default it takes megabytes of a reply that
-/// nobody reads, and each would count as delivered.
+/// The most unsent bytes that the kernel takes of a connection. With its default it takes megabytes of a
+/// reply that nobody reads, and each would count as delivered.
 #[cfg(any(target_os = "android", target_os = "linux"))]
 const UNSENT_BYTES: u32 = 128 * 1024;
 

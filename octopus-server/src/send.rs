@@ -1,9 +1,9 @@
 //! Replies on their way, and what becomes of them.
 //!
 //! A [`Receipt`] says once whether its reply was handed to the network whole. It rides in the reply's last
-//! [`Chunk`], moves to the connection's [`Ledger`] when hyper has written all of that chunk, and is settled there
-//! by the flush that follows. Wherever it falls before that, it says [`Fate::Dropped`]. The end of a body says nothing of
-//! delivery: hyper drops a body before it writes its first byte.
+//! [`Chunk`], moves to the connection's [`Ledger`] when hyper has written all of that chunk, and is settled
+//! there by the flush that follows. Wherever it falls before that, it says [`Fate::Dropped`]. The end of a
+//! body says nothing of delivery: hyper drops a body before it writes its first byte.
 
 use std::{
     collections::VecDeque,
@@ -24,7 +24,8 @@ use crate::ledger::Ledger;
 pub enum Fate {
     /// It was handed to the network whole [RP-05].
     Delivered,
-    /// It was not: the client left, the connection broke or was closed, or the reply could not be made [RP-04].
+    /// It was not: the client left, the connection broke or was closed, or the reply could not be made
+    /// [RP-04].
     Dropped,
 }
 
@@ -36,8 +37,8 @@ pub enum Fate {
 pub struct Receipt(Option<Box<dyn FnOnce(Fate) + Send + Sync>>);
 
 impl Receipt {
-    /// A receipt that calls `tell`. The call may come from the connection's task in the middle of its work: `tell` must
-    /// be quick, must not wait, and must not call into the connection.
+    /// A receipt that calls `tell`. The call may come from the connection's task in the middle of its work:
+    /// `tell` must be quick, must not wait, and must not call into the connection.
     pub fn new(tell: impl FnOnce(Fate) + Send + Sync + 'static) -> Self {
         Self(Some(Box::new(tell)))
     }
@@ -124,7 +125,8 @@ impl Buf for Chunk {
 
 /// A reply's body.
 ///
-/// It is bound to its connection by [`bind`](Self::bind); a receipt in a body that never was says [`Fate::Dropped`].
+/// It is bound to its connection by [`bind`](Self::bind); a receipt in a body that never was says
+/// [`Fate::Dropped`].
 #[derive(Debug)]
 pub struct ReplyBody {
     source: Source,
@@ -155,7 +157,8 @@ impl ReplyBody {
         }
     }
 
-    /// A body of known length, sent as one piece that is made of `slices` in their order, with a `Content-Length`.
+    /// A body of known length, sent as one piece that is made of `slices` in their order, with a
+    /// `Content-Length`.
     ///
     /// A body without a byte is as [`empty`](Self::empty), and a receipt given to it says [`Fate::Dropped`].
     #[must_use]
@@ -174,8 +177,8 @@ impl ReplyBody {
         }
     }
 
-    /// A body of unknown length, sent in chunks [RP-02]. A window is asked for only when the one before the last was
-    /// sent, so that few of them exist at once.
+    /// A body of unknown length, sent in chunks [RP-02]. A window is asked for shortly before it is sent, in the
+    /// connection's task, so that few of them exist at once.
     ///
     /// The body stays one window ahead, so that it knows its last one.
     #[must_use]
@@ -196,7 +199,8 @@ impl ReplyBody {
         }
     }
 
-    /// Binds the body to the connection that sends it. [`listener::serve`](crate::listener::serve) does it for every reply.
+    /// Binds the body to the connection that sends it. [`listener::serve`](crate::listener::serve) does it
+    /// for every reply.
     #[must_use]
     pub fn bind(mut self, ledger: Ledger) -> Self {
         self.ledger = Some(ledger);

@@ -1,5 +1,5 @@
-//! The I/O that hyper drives: a socket that can be watched while it is in use, and the wrapper whose flush settles
-//! receipts.
+//! The I/O that hyper drives: a socket that can be watched while it is in use, and the wrapper whose flush
+//! settles receipts.
 
 use std::{
     io::{self, IoSlice},
@@ -86,8 +86,8 @@ impl Socket {
     }
 }
 
-/// The outermost I/O of a connection, over TLS where there is TLS: its flush tells that everything written before is with
-/// the network.
+/// The outermost I/O of a connection, over TLS where there is TLS: its flush tells that everything written
+/// before is with the network.
 #[derive(Debug)]
 pub struct Wire<S> {
     stream: S,

@@ -54,14 +54,16 @@ pub(super) async fn run<L, H, I, S, F>(
     match serve(&socket, addr, layer, service, options, stage.clone()).await {
         Ending::Closed => linger(&socket, stage).await,
         Ending::Left | Ending::Idle => {}
-        // Else the kernel would go on sending what it has, and the client might take it for a reply cut short.
+        // Else the kernel would go on sending what it has, and the client might take it for a reply cut
+        // short.
         Ending::Aborted => {
             let _ = socket.set_zero_linger();
         }
     }
 }
 
-/// Runs hyper's connection. When it returns, all of that is dropped: the service's future, the reply, its receipts.
+/// Runs hyper's connection. When it returns, all of that is dropped: the service's future, the reply, its
+/// receipts.
 async fn serve<L, H, I, S, F>(
     socket: &Arc<TcpStream>,
     addr: SocketAddr,
@@ -195,8 +197,8 @@ async fn reached(mut service: watch::Receiver<Stage>, stage: Stage) {
     let _ = service.wait_for(|at| *at >= stage).await;
 }
 
-/// Waits for the client to close, and throws away what it still sends. A socket that is closed over unread bytes sends
-/// a reset, which can overtake the last reply.
+/// Waits for the client to close, and throws away what it still sends. A socket that is closed over unread
+/// bytes sends a reset, which can overtake the last reply.
 async fn linger(socket: &TcpStream, stage: watch::Receiver<Stage>) {
     let drained = async {
         let mut scrap = vec![0; 8192];

@@ -31,9 +31,9 @@ impl Peer {
         self.addr
     }
 
-    /// Resets the connection, whatever it is at: what the client has not got yet is lost, and an open receipt says
-    /// [`Fate::Dropped`](crate::send::Fate::Dropped) [RP-03]. Does nothing once this request's reply was sent whole, since the
-    /// connection may be at another request then.
+    /// Resets the connection, whatever it is at: what the client has not got yet is lost, and an open receipt
+    /// says [`Fate::Dropped`](crate::send::Fate::Dropped) [RP-03]. Does nothing once this request's reply was
+    /// sent whole, since the connection may be at another request then.
     pub fn abort(&self) {
         if self.ledger.is_at(self.request) {
             self.abort.notify_one();

@@ -1,4 +1,5 @@
-//! Is each reply told delivered or dropped, once, and as its client saw it? Clients of raw bytes against the listener.
+//! Is each reply told delivered or dropped, once, and as its client saw it? Clients of raw bytes against the
+//! listener.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod client;

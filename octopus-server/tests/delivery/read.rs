@@ -117,8 +117,8 @@ async fn a_reply_without_a_body_is_sent() {
     }
 }
 
-/// The rest of a large request is thrown away before the close: else a reset would stop the client from sending, and could
-/// overtake the reply.
+/// The rest of a large request is thrown away before the close: else a reset would stop the client from
+/// sending, and could overtake the reply.
 #[tokio::test]
 async fn a_reply_that_comes_before_its_request_was_read_reaches_the_client() {
     let mut server = Server::start().await;

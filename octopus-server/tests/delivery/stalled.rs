@@ -143,7 +143,8 @@ async fn a_reply_is_written_in_few_calls_and_never_copied() {
     }
 }
 
-/// A layer over the socket holds bytes of its own, as TLS does: what only it has taken is not with the network.
+/// A layer over the socket holds bytes of its own, as TLS does: what only it has taken is not with the
+/// network.
 ///
 /// [RP-05]
 #[tokio::test]
