@@ -17,9 +17,9 @@ use self::cursor::Cursor;
 pub(crate) const VERSIONS: RangeInclusive<i16> = 4..=17;
 
 /// The first version with tagged fields and compact lengths.
-const FLEXIBLE: i16 = 12;
+pub(crate) const FLEXIBLE: i16 = 12;
 /// The first version that names topics by their ids.
-const BY_ID: i16 = 13;
+pub(crate) const BY_ID: i16 = 13;
 
 /// What is asked of one broker, outside any session and with open transactions' records [D-21].
 #[derive(Debug, Clone, PartialEq, Eq)]

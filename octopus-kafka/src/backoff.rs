@@ -1,0 +1,55 @@
+//! How long to wait before the next try.
+
+use std::time::Duration;
+
+/// The first wait after a failure, and the longest.
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The wait after so many failures in a row (from 1): doubled each time up to 10 s, and a fifth more or less by
+/// `chance`, a number that no two brokers share.
+pub(crate) fn wait(failures: u32, chance: u64) -> Duration {
+    let doubled = FIRST.saturating_mul(1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
+    let wait = doubled.min(LONGEST);
+    // 80 % to 120 %, in steps of a thousandth.
+    let thousandths = 800 + u32::try_from(mix(chance) % 401).unwrap_or(200);
+    wait * thousandths / 1000
+}
+
+/// Spreads numbers that lie close to each other (the finish of splitmix64).
+const fn mix(number: u64) -> u64 {
+    let a = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let b = (a ^ (a >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let c = (b ^ (b >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    c ^ (c >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_ten_seconds_give_or_take_a_fifth() {
+        for (failures, ms) in [
+            (1, 50),
+            (2, 100),
+            (5, 800),
+            (8, 6400),
+            (9, 10_000),
+            (40, 10_000),
+            (u32::MAX, 10_000),
+        ] {
+            let waits: Vec<_> = (0..200)
+                .map(|chance| wait(failures, chance).as_millis())
+                .collect();
+            assert!(
+                waits.iter().all(|w| (ms * 4 / 5..=ms * 6 / 5).contains(w)),
+                "{failures}"
+            );
+            assert!(
+                waits.iter().any(|w| *w < ms * 9 / 10) && waits.iter().any(|w| *w > ms * 11 / 10),
+                "{failures}"
+            );
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A Kafka cluster: who leads which topic, who coordinates which group, and how each of them is asked.
+
+mod ask;
+mod coordinator;
+mod create;
+mod metadata;
+mod produce;
+
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use octopus_core::{Namespace, TopicName};
+use tokio::time::Instant;
+
+pub(crate) use self::metadata::{Topic, TopicInfo};
+pub(crate) use crate::pool::Class;
+use crate::{
+    Config,
+    error::{Api, Error, Kind},
+    frame::Budget,
+    pool::Pool,
+};
+
+/// One cluster, shared by all that speak to it; clones are the same one.
+///
+/// Nothing is connected before it is needed. Its methods need a tokio runtime.
+#[derive(Clone)]
+pub struct Cluster(Arc<Inner>);
+
+struct Inner {
+    config: Config,
+    pool: Pool,
+    metadata: metadata::Cache,
+    coordinators: coordinator::Cache,
+}
+
+/// The longest name that Kafka gives a topic, in bytes.
+const TOPIC_NAME: usize = 249;
+
+impl Cluster {
+    /// The cluster of these settings.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let budget = Budget::new(config.fetch_memory);
+        let pool = Pool::new(config.control_frame, config.fetch_frame, budget);
+        Self(Arc::new(Inner {
+            config,
+            pool,
+            metadata: metadata::Cache::default(),
+            coordinators: coordinator::Cache::default(),
+        }))
+    }
+
+    /// Ends well once the cluster can be reached: one live connection to any of its brokers is enough [D-41].
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Unreachable`] where no connection could be opened within the time.
+    pub async fn reach(&self, within: Duration) -> Result<(), Error> {
+        if self
+            .known_addresses()
+            .iter()
+            .any(|address| self.0.pool.is_live(address))
+        {
+            return Ok(());
+        }
+        self.any_broker(Api::Metadata, Instant::now() + within)
+            .await
+            .map(drop)
+    }
+
+    /// Which of a namespace's topics the cluster lists [NS-04]. Asks the cluster each time, and never makes a topic
+    /// [NS-05].
+    ///
+    /// # Errors
+    ///
+    /// Where the cluster does not say within the time, or holds one of the names to be no topic's [ER-01].
+    pub async fn topics(
+        &self,
+        namespace: &Namespace,
+        names: &[TopicName],
+        within: Duration,
+    ) -> Result<BTreeSet<TopicName>, Error> {
+        let deadline = Instant::now() + within;
+        let qualified: Vec<_> = names
+            .iter()
+            .map(|name| namespace.qualify(name.as_str()))
+            .collect();
+        if names.iter().any(|name| name.as_str().is_empty()) {
+            return Err(Error::new(Api::Metadata, Kind::InvalidTopic));
+        }
+        let found = self.ask_topics(&qualified, deadline).await?;
+        let mut held = BTreeSet::new();
+        for (name, topic) in names.iter().zip(found) {
+            match topic {
+                Topic::Known(_) => _ = held.insert(name.clone()),
+                Topic::Missing => {}
+                Topic::Denied => {
+                    return Err(Error::response(
+                        Api::Metadata,
+                        kafka_protocol::error::ResponseError::TopicAuthorizationFailed,
+                    ));
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// Writes one record batch to partition 0 of a topic by its name on Kafka, acknowledged by all replicas in sync;
+    /// gives the offset of its first record. Tried again while the error may pass, so a batch may be written twice.
+    ///
+    /// # Errors
+    ///
+    /// Where Kafka refuses it, or does not take it within the time.
+    pub async fn produce(&self, topic: &str, batch: Bytes, within: Duration) -> Result<i64, Error> {
+        self.write(topic, batch, Instant::now() + within).await
+    }
+
+    /// Makes a topic of one partition by its name on Kafka, and waits until the partition has a leader.
+    ///
+    /// # Errors
+    ///
+    /// Where Kafka refuses it, or it has no leader within the time.
+    pub async fn create_topic(&self, topic: &str, within: Duration) -> Result<(), Error> {
+        self.create(topic, Instant::now() + within).await
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.0.config
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cluster").field(&self.0.config.bootstrap).finish()
+    }
+}

@@ -1,0 +1,205 @@
+//! Requests to brokers: to a certain one, or to any that can be reached.
+
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+
+use bytes::{Buf, Bytes, BytesMut};
+use kafka_protocol::{
+    messages::{ApiKey, BrokerId},
+    protocol::{Decodable, HeaderVersion, Request},
+};
+use tokio::time::{Instant, sleep_until};
+
+use super::{Class, Cluster};
+use crate::{
+    api::fetch::{self, FetchRequest, FetchResponse},
+    error::{Api, Error, Kind},
+    guard,
+    pool::Lease,
+    versions,
+};
+
+/// The client id of requests that are no consumer's.
+const CLIENT_ID: &str = "octopus";
+/// The longest that one broker is waited for while others may be there.
+const ONE_BROKER: Duration = Duration::from_secs(5);
+
+impl Cluster {
+    /// One request on a connection of this class to this broker, in the highest version that both speak; `make` builds
+    /// it. Gives the answer and the version. Not tried again: what to do after a failure depends on who asks.
+    pub(crate) async fn request<R: Request>(
+        &self,
+        broker: BrokerId,
+        class: Class,
+        client_id: &str,
+        range: RangeInclusive<i16>,
+        make: impl FnOnce(i16) -> R + Send,
+        deadline: Instant,
+    ) -> Result<(R::Response, i16), Error> {
+        let api = Api::of(R::KEY);
+        let address = self.address(broker, api)?;
+        let lease = self
+            .0
+            .pool
+            .lease(&address, class, deadline)
+            .await
+            .map_err(|no| no.during(api))?;
+        exchange(&lease, client_id, &range, make, deadline)
+            .await
+            .map_err(|kind| Error::new(api, kind))
+    }
+
+    /// A Fetch, on a connection that carries nothing else until its answer came. The records of the answer are slices
+    /// of its one frame.
+    pub(crate) async fn fetch(
+        &self,
+        broker: BrokerId,
+        client_id: &str,
+        request: &FetchRequest,
+        deadline: Instant,
+    ) -> Result<FetchResponse, Error> {
+        let failed = |kind| Error::new(Api::Fetch, kind);
+        let address = self.address(broker, Api::Fetch)?;
+        let lease = self
+            .0
+            .pool
+            .lease(&address, Class::Fetch, deadline)
+            .await
+            .map_err(|no| no.during(Api::Fetch))?;
+        // Brokers that gave no topic ids are asked by name.
+        let by_id = request
+            .partitions
+            .iter()
+            .all(|partition| !partition.topic_id.is_nil());
+        let newest = if by_id {
+            *fetch::VERSIONS.end()
+        } else {
+            fetch::BY_ID - 1
+        };
+        let encode = |version, out: &mut BytesMut| {
+            request.encode(version, out);
+            Ok(())
+        };
+        let range = *fetch::VERSIONS.start()..=newest;
+        let answer = lease
+            .send(ApiKey::Fetch as i16, &range, client_id, encode, deadline)
+            .await
+            .map_err(failed)?;
+        let header_version = i16::from(answer.version >= fetch::FLEXIBLE);
+        let decoded = body(answer.bytes, header_version)
+            .and_then(|body| FetchResponse::decode(answer.version, body).ok());
+        let Some(response) = decoded else {
+            lease.poison("its answer to a fetch can't be read");
+            return Err(failed(Kind::Malformed));
+        };
+        if let Ok(ms @ 1..) = u64::try_from(response.throttle_time_ms) {
+            lease.throttle(Instant::now() + Duration::from_millis(ms));
+        }
+        Ok(response)
+    }
+
+    /// A connection for control requests to any broker: a known one, or a bootstrap server. Tries them in turn, each
+    /// again after its backoff, until one answers or the time is over.
+    pub(super) async fn any_broker(&self, api: Api, deadline: Instant) -> Result<Lease, Error> {
+        loop {
+            let mut addresses = self.known_addresses();
+            addresses.sort_by_key(|address| !self.0.pool.is_live(address));
+            let mut earliest = None;
+            let mut last = Kind::Unreachable("any broker: there are no bootstrap servers".into());
+            for address in addresses {
+                let limit = deadline.min(Instant::now() + ONE_BROKER);
+                match self.0.pool.lease(&address, Class::Control, limit).await {
+                    Ok(lease) => return Ok(lease),
+                    Err(no) => {
+                        earliest = Some(earliest.map_or(no.next, |earliest: Instant| earliest.min(no.next)));
+                        last = no.kind;
+                    }
+                }
+            }
+            match earliest.filter(|next| *next < deadline) {
+                Some(next) => sleep_until(next).await,
+                None => {
+                    sleep_until(deadline).await;
+                    let unheard = || Kind::Unreachable("any broker in time".into());
+                    let kind = if matches!(last, Kind::Malformed | Kind::Unreachable(_)) {
+                        last
+                    } else {
+                        unheard()
+                    };
+                    return Err(Error::new(api, kind));
+                }
+            }
+        }
+    }
+
+    /// A control request to any broker, on another one if a connection breaks.
+    pub(super) async fn ask_any<R: Request>(
+        &self,
+        range: RangeInclusive<i16>,
+        make: impl Fn() -> R + Send + Sync,
+        deadline: Instant,
+    ) -> Result<R::Response, Error> {
+        let api = Api::of(R::KEY);
+        loop {
+            let lease = self.any_broker(api, deadline).await?;
+            let limit = deadline.min(Instant::now() + ONE_BROKER);
+            match exchange(&lease, CLIENT_ID, &range, |_| make(), limit).await {
+                Ok((answer, _)) => return Ok(answer),
+                Err(Kind::Timeout | Kind::Closed { .. }) if Instant::now() < deadline => {
+                    lease.poison("it did not answer");
+                }
+                Err(kind) => return Err(Error::new(api, kind)),
+            }
+        }
+    }
+
+    fn address(&self, broker: BrokerId, api: Api) -> Result<Arc<str>, Error> {
+        let unknown = || Kind::Unreachable(format!("broker {}: it is not known", broker.0).into());
+        self.0
+            .metadata
+            .address(broker)
+            .ok_or_else(|| Error::new(api, unknown()))
+    }
+
+    /// The addresses of the brokers that are known, then those of the bootstrap servers.
+    pub(super) fn known_addresses(&self) -> Vec<Arc<str>> {
+        let mut addresses = self.0.metadata.addresses();
+        for bootstrap in &self.0.config.bootstrap {
+            if !addresses.iter().any(|known| **known == **bootstrap) {
+                addresses.push(bootstrap.as_str().into());
+            }
+        }
+        addresses
+    }
+}
+
+async fn exchange<R: Request>(
+    lease: &Lease,
+    client_id: &str,
+    range: &RangeInclusive<i16>,
+    make: impl FnOnce(i16) -> R + Send,
+    deadline: Instant,
+) -> Result<(R::Response, i16), Kind> {
+    let encode =
+        |version, out: &mut BytesMut| make(version).encode(out, version).map_err(|_| Kind::Unsupported);
+    let answer = lease.send(R::KEY, range, client_id, encode, deadline).await?;
+    let version = answer.version;
+    let decoded = body(answer.bytes, R::Response::header_version(version))
+        .filter(|body| guard::fits(R::KEY, version, body))
+        .and_then(|mut body| R::Response::decode(&mut body, version).ok());
+    match decoded {
+        Some(response) => Ok((response, version)),
+        None => {
+            lease.poison("an answer can't be read");
+            Err(Kind::Malformed)
+        }
+    }
+}
+
+/// What follows a response's header, whose tagged fields say nothing.
+fn body(mut frame: Bytes, header_version: i16) -> Option<Bytes> {
+    if header_version >= 1 {
+        let rest = versions::skip_tags(&frame)?.len();
+        frame.advance(frame.len() - rest);
+    }
+    Some(frame)
+}

@@ -1,0 +1,320 @@
+//! What the cluster says of its topics and brokers, kept and asked again in time.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use kafka_protocol::{
+    error::{ParseResponseErrorCode, ResponseError},
+    messages::{
+        BrokerId, MetadataRequest, MetadataResponse, TopicName as KafkaTopic,
+        metadata_request::MetadataRequestTopic, metadata_response::MetadataResponseTopic,
+    },
+    protocol::StrBytes,
+};
+use tokio::{
+    sync::Mutex as Gate,
+    time::{Instant, sleep_until, timeout_at},
+};
+use uuid::Uuid;
+
+use super::{Cluster, TOPIC_NAME};
+use crate::error::{Api, Error, Kind};
+
+/// How long an answer is believed.
+const AGE: Duration = Duration::from_secs(300);
+/// The least time between two requests for a topic that the cluster does not list.
+const MISSING: Duration = Duration::from_secs(1);
+/// The least time between two requests for any topic.
+const PACE: Duration = Duration::from_millis(100);
+/// The most topics in one request.
+const TOGETHER: usize = 500;
+/// The topics that are kept before the old ones among them go.
+const KEPT: usize = 1024;
+
+/// What is known of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Topic {
+    /// It is there.
+    Known(TopicInfo),
+    /// The cluster does not list it [NS-05].
+    Missing,
+    /// The service may not see it.
+    Denied,
+}
+
+/// A topic that the cluster lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TopicInfo {
+    /// Another one after the topic was deleted and made again [D-22]; nil from brokers that give none.
+    pub(crate) id: Uuid,
+    /// The broker that leads partition 0, if one does at present.
+    pub(crate) leader: Option<BrokerId>,
+    /// -1 if unknown.
+    pub(crate) leader_epoch: i32,
+    /// How many partitions it has.
+    pub(crate) partitions: i32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    state: Mutex<State>,
+    /// One request at a time; who waits for it finds its own topic in the answer.
+    asking: Gate<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    topics: HashMap<Arc<str>, Entry>,
+    brokers: HashMap<BrokerId, Arc<str>>,
+    controller: Option<BrokerId>,
+    wanted: BTreeSet<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    topic: Topic,
+    asked: Instant,
+    stale: bool,
+}
+
+impl Cluster {
+    /// A topic by its name on Kafka: from what is known, else the cluster is asked, for all that are wanted at once.
+    pub(crate) async fn topic(&self, name: &str, deadline: Instant) -> Result<Topic, Error> {
+        let cache = &self.0.metadata;
+        let late = || Error::new(Api::Metadata, Kind::Timeout);
+        loop {
+            let known = cache.lock().known(name, Instant::now());
+            match known {
+                Known::Fresh(topic) => return Ok(topic),
+                Known::NotBefore(then) if then >= deadline => return Err(late()),
+                Known::NotBefore(then) => {
+                    sleep_until(then).await;
+                    continue;
+                }
+                Known::Not => {}
+            }
+            cache.lock().wanted.insert(name.into());
+            let _asking = timeout_at(deadline, cache.asking.lock())
+                .await
+                .map_err(|_| late())?;
+            let known = cache.lock().known(name, Instant::now());
+            if let Known::Fresh(topic) = known {
+                return Ok(topic);
+            }
+            let mut names = vec![name.to_owned()];
+            names.extend(cache.lock().want(name));
+            if let Some(topic) = self.ask_topics(&names, deadline).await?.first() {
+                return Ok(*topic);
+            }
+        }
+    }
+
+    /// What is known of a topic, however old.
+    pub(crate) fn known(&self, name: &str) -> Option<Topic> {
+        self.0.metadata.lock().topics.get(name).map(|entry| entry.topic)
+    }
+
+    /// An answer contradicted what is known of a topic: it is asked for before its next use.
+    pub(crate) fn stale(&self, name: &str) {
+        if let Some(entry) = self.0.metadata.lock().topics.get_mut(name) {
+            entry.stale = true;
+        }
+    }
+
+    /// Asks the cluster for topics; gives them in the order of their names, and keeps them. Never makes one [NS-05].
+    pub(super) async fn ask_topics(&self, names: &[String], deadline: Instant) -> Result<Vec<Topic>, Error> {
+        if names.iter().any(|name| name.len() > TOPIC_NAME) {
+            return Err(Error::new(Api::Metadata, Kind::InvalidTopic));
+        }
+        let mut topics = Vec::new();
+        for names in names.chunks(TOGETHER) {
+            let response = self.ask_any(4..=13, || request(names), deadline).await?;
+            if let Some(code) = response.error_code.err() {
+                return Err(Error::response(Api::Metadata, code));
+            }
+            topics.extend(self.0.metadata.keep(names, &response)?);
+        }
+        Ok(topics)
+    }
+
+    /// The broker that makes topics; asked for if none is known.
+    pub(super) async fn controller(&self, deadline: Instant) -> Result<BrokerId, Error> {
+        let known = self.0.metadata.lock().controller;
+        if let Some(controller) = known {
+            return Ok(controller);
+        }
+        let response = self.ask_any(4..=13, || request(&[]), deadline).await?;
+        self.0.metadata.keep(&[], &response)?;
+        let known = self.0.metadata.lock().controller;
+        known.ok_or_else(|| Error::response(Api::Metadata, ResponseError::NotController))
+    }
+
+    pub(super) fn forget_controller(&self) {
+        self.0.metadata.lock().controller = None;
+    }
+}
+
+impl Cache {
+    pub(super) fn address(&self, broker: BrokerId) -> Option<Arc<str>> {
+        self.lock().brokers.get(&broker).map(Arc::clone)
+    }
+
+    /// The addresses of all known brokers, in the order of their ids.
+    pub(super) fn addresses(&self) -> Vec<Arc<str>> {
+        let state = self.lock();
+        let mut brokers: Vec<_> = state.brokers.iter().collect();
+        brokers.sort_by_key(|(id, _)| id.0);
+        brokers
+            .into_iter()
+            .map(|(_, address)| Arc::clone(address))
+            .collect()
+    }
+
+    /// A broker that another answer than metadata named.
+    pub(super) fn learn(&self, broker: BrokerId, host: &str, port: i32) {
+        self.lock().brokers.insert(broker, address(host, port));
+    }
+
+    /// Keeps an answer, and gives what it says of `names`, in their order.
+    fn keep(&self, names: &[String], response: &MetadataResponse) -> Result<Vec<Topic>, Error> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        if !response.brokers.is_empty() {
+            let brokers = response.brokers.iter();
+            state.brokers = brokers
+                .map(|broker| (broker.node_id, address(&broker.host, broker.port)))
+                .collect();
+        }
+        state.controller = Some(response.controller_id).filter(|controller| controller.0 >= 0);
+        let answers: HashMap<&str, &MetadataResponseTopic> = response
+            .topics
+            .iter()
+            .filter_map(|topic| Some((topic.name.as_ref()?.as_str(), topic)))
+            .collect();
+        let mut topics = Vec::with_capacity(names.len());
+        for name in names {
+            let topic = answers
+                .get(&**name)
+                .map_or(Ok(Topic::Missing), |answer| read(answer))?;
+            topics.push(state.merge(name, topic, now));
+        }
+        Ok(topics)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether what is known may be used.
+#[derive(Debug, PartialEq, Eq)]
+enum Known {
+    Fresh(Topic),
+    Not,
+    /// It may not be asked for again before then.
+    NotBefore(Instant),
+}
+
+impl State {
+    fn known(&self, name: &str, now: Instant) -> Known {
+        let Some(entry) = self.topics.get(name) else {
+            return Known::Not;
+        };
+        let age = now.duration_since(entry.asked);
+        let (leaderless, believed) = match entry.topic {
+            Topic::Known(info) => (info.leader.is_none(), AGE),
+            Topic::Missing | Topic::Denied => (false, MISSING),
+        };
+        if !entry.stale && !leaderless && age < believed {
+            Known::Fresh(entry.topic)
+        } else if age < PACE {
+            Known::NotBefore(entry.asked + PACE)
+        } else {
+            Known::Not
+        }
+    }
+
+    /// The other topics that are waited for, to be asked for along with `name`.
+    fn want(&mut self, name: &str) -> Vec<String> {
+        let wanted = std::mem::take(&mut self.wanted);
+        wanted
+            .iter()
+            .filter(|other| &***other != name)
+            .take(TOGETHER - 1)
+            .map(|other| other.to_string())
+            .collect()
+    }
+
+    /// Takes a new answer in. An older epoch of the same topic comes from a broker that lags behind.
+    fn merge(&mut self, name: &str, topic: Topic, now: Instant) -> Topic {
+        let merged = match (self.topics.get(name).map(|entry| entry.topic), topic) {
+            (Some(Topic::Known(old)), Topic::Known(new))
+                if old.id == new.id && new.leader_epoch != -1 && new.leader_epoch < old.leader_epoch =>
+            {
+                Topic::Known(old)
+            }
+            (_, topic) => topic,
+        };
+        self.wanted.remove(name);
+        self.topics.insert(
+            name.into(),
+            Entry {
+                topic: merged,
+                asked: now,
+                stale: false,
+            },
+        );
+        if self.topics.len() > KEPT {
+            self.topics
+                .retain(|_, entry| now.duration_since(entry.asked) < AGE);
+        }
+        merged
+    }
+}
+
+fn request(names: &[String]) -> MetadataRequest {
+    let topics = names.iter().map(|name| {
+        let name = KafkaTopic::from(StrBytes::from_string(name.clone()));
+        MetadataRequestTopic::default().with_name(Some(name))
+    });
+    MetadataRequest::default()
+        .with_topics(Some(topics.collect()))
+        .with_allow_auto_topic_creation(false)
+}
+
+fn read(answer: &MetadataResponseTopic) -> Result<Topic, Error> {
+    match answer.error_code.err() {
+        None | Some(ResponseError::LeaderNotAvailable) => {}
+        Some(ResponseError::UnknownTopicOrPartition | ResponseError::UnknownTopicId) => {
+            return Ok(Topic::Missing);
+        }
+        Some(ResponseError::TopicAuthorizationFailed) => return Ok(Topic::Denied),
+        Some(code) => return Err(Error::response(Api::Metadata, code)),
+    }
+    let first = answer
+        .partitions
+        .iter()
+        .find(|partition| partition.partition_index == 0);
+    Ok(Topic::Known(TopicInfo {
+        id: answer.topic_id,
+        leader: first
+            .map(|partition| partition.leader_id)
+            .filter(|leader| leader.0 >= 0),
+        leader_epoch: first.map_or(-1, |partition| partition.leader_epoch),
+        partitions: i32::try_from(answer.partitions.len()).unwrap_or(i32::MAX),
+    }))
+}
+
+fn address(host: &str, port: i32) -> Arc<str> {
+    if host.contains(':') {
+        format!("[{host}]:{port}").into()
+    } else {
+        format!("{host}:{port}").into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! How a cluster is spoken to.
+
+use std::time::Duration;
+
+/// The settings of a [`Cluster`](crate::Cluster).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// The brokers to begin with, each as `HOST:PORT`; the others are learned from them.
+    pub bootstrap: Vec<String>,
+    /// The silence after which a group takes a member for gone.
+    pub session_timeout: Duration,
+    /// The time that a group's members have to join again when it rebalances; above the 30 s that a reply may take to
+    /// send.
+    pub rebalance_timeout: Duration,
+    /// The time between two heartbeats.
+    pub heartbeat_interval: Duration,
+    /// The largest answer to a fetch, in bytes: what is asked for, or one record batch that is larger, and some slack.
+    pub fetch_frame: usize,
+    /// The largest answer to any other request, in bytes.
+    pub control_frame: usize,
+    /// The bytes that large answers hold at once, over all consumers.
+    pub fetch_memory: usize,
+}
+
+impl Config {
+    /// The settings for these bootstrap servers.
+    #[must_use]
+    pub const fn new(bootstrap: Vec<String>) -> Self {
+        Self {
+            bootstrap,
+            session_timeout: Duration::from_secs(10),
+            rebalance_timeout: Duration::from_secs(60),
+            heartbeat_interval: Duration::from_secs(3),
+            fetch_frame: (1 << 20) + (8 << 20) + (64 << 10),
+            control_frame: 4 << 20,
+            fetch_memory: 96 << 20,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! One connection to a broker. A writer task sends requests whole, a reader task hands out the answers in their order;
+//! a caller that leaves never leaves half a request behind, and a connection that was once at fault is never used again.
+
+mod reader;
+mod writer;
+
+use std::{
+    ops::RangeInclusive,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use kafka_protocol::{
+    messages::{ApiKey, ApiVersionsRequest, RequestHeader},
+    protocol::{Encodable, StrBytes, encode_request_header_into_buffer},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, split},
+    sync::{mpsc, oneshot},
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    error::{Api, Error, Kind},
+    frame::Budget,
+    versions::{Told, Versions},
+};
+
+/// Where a frame has its correlation id: behind the length, the API's key and its version.
+const CORRELATION_ID: RangeInclusive<usize> = 8..=11;
+/// The least time that a broker has to answer before its connection is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The version of ApiVersions that is asked in first.
+const API_VERSIONS: i16 = 3;
+
+/// An open connection whose broker said which versions it speaks.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    requests: mpsc::UnboundedSender<Outgoing>,
+    shared: Arc<Shared>,
+    versions: Versions,
+}
+
+/// What the two tasks and the callers share.
+#[derive(Debug)]
+struct Shared {
+    /// The requests without their answer.
+    in_flight: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Why the connection is of no more use.
+    fault: Option<Arc<str>>,
+    /// When it was last asked or answered.
+    used: Instant,
+    /// Until when the broker does not read from it, as it said [ER-04].
+    throttled: Option<Instant>,
+}
+
+/// A request on its way to the writer.
+#[derive(Debug)]
+struct Outgoing {
+    /// The whole frame; its correlation id is written when its turn comes.
+    frame: BytesMut,
+    deadline: Instant,
+    answer: oneshot::Sender<Result<Bytes, Lost>>,
+}
+
+/// A request that was sent, or is just being sent.
+#[derive(Debug)]
+struct Awaited {
+    correlation_id: i32,
+    deadline: Instant,
+    answer: oneshot::Sender<Result<Bytes, Lost>>,
+}
+
+/// A request that gets no answer.
+#[derive(Debug, Clone)]
+struct Lost {
+    sent: bool,
+    why: Arc<str>,
+    timeout: bool,
+}
+
+/// The answer to a request, and what it was answered in.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The bytes behind the correlation id.
+    pub(crate) bytes: Bytes,
+    /// The version of the request.
+    pub(crate) version: i16,
+}
+
+impl Connection {
+    /// Takes a stream over and asks the broker for its versions. `most` is the largest frame that it may answer with,
+    /// in bytes.
+    pub(crate) async fn open<S>(
+        stream: S,
+        most: usize,
+        budget: Budget,
+        deadline: Instant,
+    ) -> Result<Self, Error>
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (read, write) = split(stream);
+        let (requests, outgoing) = mpsc::unbounded_channel();
+        let (sent, awaited) = mpsc::unbounded_channel();
+        let state = State {
+            fault: None,
+            used: Instant::now(),
+            throttled: None,
+        };
+        let shared = Arc::new(Shared {
+            in_flight: AtomicUsize::new(0),
+            state: Mutex::new(state),
+        });
+        tokio::spawn(writer::run(write, outgoing, sent, Arc::clone(&shared)));
+        tokio::spawn(reader::run(read, awaited, most, budget, Arc::clone(&shared)));
+        let mut connection = Self {
+            requests,
+            shared,
+            versions: Versions::default(),
+        };
+        connection.versions = connection.ask_versions(deadline).await?;
+        Ok(connection)
+    }
+
+    async fn ask_versions(&self, deadline: Instant) -> Result<Versions, Error> {
+        let failed = |kind| Error::new(Api::ApiVersions, kind);
+        for version in [API_VERSIONS, 0] {
+            let request = ApiVersionsRequest::default()
+                .with_client_software_name(StrBytes::from_static_str("octopus"))
+                .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
+            let request = if version == 0 {
+                ApiVersionsRequest::default()
+            } else {
+                request
+            };
+            let frame = request_frame(ApiKey::ApiVersions as i16, version, "octopus", &|out| {
+                request.encode(out, version).map_err(|_| Kind::Malformed)
+            });
+            let body = self
+                .exchange(frame.map_err(failed)?, deadline)
+                .await
+                .map_err(failed)?;
+            match Versions::read(version, &body) {
+                Some(Told::Versions(versions)) => return Ok(versions),
+                Some(Told::AskInVersion0) if version != 0 => {}
+                Some(Told::AskInVersion0) | None => break,
+            }
+        }
+        self.poison("its answer to the first request can't be read");
+        Err(failed(Kind::Malformed))
+    }
+
+    /// Sends one request in the highest common version and waits for its answer. Dropping the future forgets the
+    /// answer; the request goes out whole or not at all.
+    pub(crate) async fn send(
+        &self,
+        api_key: i16,
+        range: &RangeInclusive<i16>,
+        client_id: &str,
+        body: impl FnOnce(i16, &mut BytesMut) -> Result<(), Kind>,
+        deadline: Instant,
+    ) -> Result<Answer, Kind> {
+        let version = self.versions.choose(api_key, range).ok_or(Kind::Unsupported)?;
+        let body = std::cell::Cell::new(Some(body));
+        let frame = request_frame(api_key, version, client_id, &|out| match body.take() {
+            Some(body) => body(version, out),
+            None => Err(Kind::Malformed),
+        })?;
+        let bytes = self.exchange(frame, deadline).await?;
+        Ok(Answer { bytes, version })
+    }
+
+    async fn exchange(&self, frame: BytesMut, deadline: Instant) -> Result<Bytes, Kind> {
+        let (answer, answered) = oneshot::channel();
+        self.shared.in_flight.fetch_add(1, Ordering::AcqRel);
+        // A caller in a hurry gives up; the broker is at fault only when it takes unusually long.
+        let patience = deadline.max(Instant::now() + PATIENCE);
+        if let Err(unsent) = self.requests.send(Outgoing {
+            frame,
+            deadline: patience,
+            answer,
+        }) {
+            drop(unsent);
+            self.shared.in_flight.fetch_sub(1, Ordering::AcqRel);
+            return Err(closed(
+                false,
+                &self.fault().unwrap_or_else(|| "it was closed".into()),
+            ));
+        }
+        match timeout_at(deadline, answered).await {
+            Ok(Ok(Ok(mut bytes))) => {
+                bytes.advance(4);
+                Ok(bytes)
+            }
+            Ok(Ok(Err(lost))) if lost.timeout => Err(Kind::Timeout),
+            Ok(Ok(Err(lost))) => Err(closed(lost.sent, &lost.why)),
+            Ok(Err(_)) => Err(closed(true, "its task ended")),
+            Err(_) => Err(Kind::Timeout),
+        }
+    }
+
+    /// The requests without their answer.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.shared.in_flight.load(Ordering::Acquire)
+    }
+
+    /// Why it can't be used any more, if so.
+    pub(crate) fn fault(&self) -> Option<Arc<str>> {
+        self.shared.lock().fault.clone()
+    }
+
+    /// Whether it may be asked: not at fault, and not throttled.
+    pub(crate) fn is_ready(&self, now: Instant) -> bool {
+        let state = self.shared.lock();
+        state.fault.is_none() && state.throttled.is_none_or(|until| until <= now)
+    }
+
+    /// The broker said that it will not read from this connection until then.
+    pub(crate) fn throttle(&self, until: Instant) {
+        self.shared.lock().throttled = Some(until);
+    }
+
+    /// When it was last asked or answered.
+    pub(crate) fn used(&self) -> Instant {
+        self.shared.lock().used
+    }
+
+    /// Ends it: nothing that comes from it is believed any more.
+    pub(crate) fn poison(&self, why: &str) {
+        self.shared.poison(why);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the first fault.
+    fn poison(&self, why: &str) -> Arc<str> {
+        Arc::clone(self.lock().fault.get_or_insert_with(|| why.into()))
+    }
+
+    fn touch(&self) {
+        self.lock().used = Instant::now();
+    }
+
+    /// A request ended, however.
+    fn end(&self) {
+        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A request's frame with its header, in the form that goes over the wire, but for its correlation id.
+fn request_frame(
+    api_key: i16,
+    version: i16,
+    client_id: &str,
+    body: &dyn Fn(&mut BytesMut) -> Result<(), Kind>,
+) -> Result<BytesMut, Kind> {
+    let mut frame = BytesMut::with_capacity(256);
+    frame.put_i32(0);
+    let header = RequestHeader::default()
+        .with_request_api_key(api_key)
+        .with_request_api_version(version)
+        .with_client_id(Some(StrBytes::from_string(client_id.to_owned())));
+    encode_request_header_into_buffer(&mut frame, &header).map_err(|_| Kind::Unsupported)?;
+    body(&mut frame)?;
+    let length = i32::try_from(frame.len() - 4).map_err(|_| Kind::Malformed)?;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    Ok(frame)
+}
+
+fn closed(sent: bool, why: &str) -> Kind {
+    Kind::Closed {
+        sent,
+        why: why.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

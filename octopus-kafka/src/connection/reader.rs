@@ -1,0 +1,107 @@
+//! Reads answers in the order of the requests, and hands each to who waits for it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, ReadHalf},
+    sync::mpsc,
+    time::timeout_at,
+};
+
+use super::{Awaited, Lost, Shared};
+use crate::frame::{self, Budget};
+
+pub(super) async fn run<S: AsyncRead>(
+    mut stream: ReadHalf<S>,
+    mut awaited: mpsc::UnboundedReceiver<Awaited>,
+    most: usize,
+    budget: Budget,
+    shared: Arc<Shared>,
+) {
+    let mut head = Head::default();
+    let (why, timeout) = loop {
+        // Between requests the broker has nothing to say: its bytes are a fault, and its end is noticed at once.
+        let request = tokio::select! {
+            biased;
+            request = awaited.recv() => request,
+            got = head.more(&mut stream) => break match got {
+                Ok(()) => ("it said something that nobody asked for".to_owned(), None),
+                Err(error) => (error.to_string(), None),
+            },
+        };
+        let Some(request) = request else {
+            break ("it was closed".to_owned(), None);
+        };
+        match timeout_at(request.deadline, answer(&mut stream, &mut head, most, &budget)).await {
+            Ok(Ok(frame)) if frame.starts_with(&request.correlation_id.to_be_bytes()) => {
+                shared.touch();
+                shared.end();
+                let _ = request.answer.send(Ok(frame));
+            }
+            Ok(Ok(_)) => {
+                break (
+                    "an answer has the wrong correlation id".to_owned(),
+                    Some((request, false)),
+                );
+            }
+            Ok(Err(fault)) => break (fault.to_string(), Some((request, false))),
+            Err(_) => break ("it did not answer in time".to_owned(), Some((request, true))),
+        }
+    };
+    let (why, first) = match timeout {
+        Some((request, timeout)) => (why, Some((request, timeout))),
+        None => (why, None),
+    };
+    let why = shared.poison(&why);
+    awaited.close();
+    if let Some((request, timeout)) = first {
+        let _ = request.answer.send(Err(Lost {
+            sent: true,
+            why: Arc::clone(&why),
+            timeout,
+        }));
+        shared.end();
+    }
+    while let Some(request) = awaited.recv().await {
+        let _ = request.answer.send(Err(Lost {
+            sent: true,
+            why: Arc::clone(&why),
+            timeout: false,
+        }));
+        shared.end();
+    }
+}
+
+async fn answer<S: AsyncRead>(
+    stream: &mut ReadHalf<S>,
+    head: &mut Head,
+    most: usize,
+    budget: &Budget,
+) -> Result<Bytes, frame::Fault> {
+    while head.read < head.bytes.len() {
+        head.more(stream).await.map_err(frame::Fault::Io)?;
+    }
+    let length = std::mem::take(head).bytes;
+    frame::read(stream, length, most, budget).await
+}
+
+/// The length of the next frame, as far as it came.
+#[derive(Default)]
+struct Head {
+    bytes: [u8; 4],
+    read: usize,
+}
+
+impl Head {
+    /// Reads some of it; what was read is kept if the future is dropped.
+    async fn more<S: AsyncRead>(&mut self, stream: &mut ReadHalf<S>) -> std::io::Result<()> {
+        let mut rest = &mut self.bytes[self.read..];
+        let read = stream.read_buf(&mut rest).await?;
+        if read == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        self.read += read;
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! How a connection to a broker is opened. Plain TCP.
+
+use std::{io, time::Duration};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::{Instant, timeout_at},
+};
+
+/// The longest that one connection may take to open.
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
+/// The silence after which the system asks whether the other side is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// Opens a connection to `address`, `HOST:PORT`, by the first of the host's addresses that takes it.
+pub(crate) async fn connect(address: &str, deadline: Instant) -> io::Result<TcpStream> {
+    let deadline = deadline.min(Instant::now() + CONNECT_WAIT);
+    let slow = |_| io::Error::from(io::ErrorKind::TimedOut);
+    let found: Vec<_> = timeout_at(deadline, lookup_host(address))
+        .await
+        .map_err(slow)??
+        .collect();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (i, one) in found.iter().enumerate() {
+        // What is left is shared among those that are left, so that one that swallows packets leaves time for the next.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let share = left / u32::try_from(found.len() - i).unwrap_or(u32::MAX);
+        match timeout_at(Instant::now() + share, TcpStream::connect(one)).await {
+            Ok(Ok(stream)) => {
+                stream.set_nodelay(true)?;
+                SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE))?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
+}
