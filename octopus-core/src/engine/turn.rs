@@ -29,11 +29,7 @@ impl Engine {
             return self.conclude(id, reply, now);
         }
         fetching.begin_turn(length, now);
-        let wants_join = self.instances.get(&number).is_some_and(|instance| {
-            let membership = instance.subscription.membership();
-            membership.is_some_and(|group| group.wants_join())
-        });
-        if wants_join {
+        if self.wants_join(number) {
             self.join_in_turn(id, number, now);
         } else {
             self.poll_in_turn(id, number, now);
@@ -73,7 +69,7 @@ impl Engine {
         match outcome {
             Ok(Outcome::Joined(partitions)) => {
                 self.install(number, partitions);
-                if self.rest_of_turn(id, now).is_some_and(|rest| !rest.is_zero()) {
+                if self.has_rest(id, now) {
                     self.poll_in_turn(id, number, now);
                 } else {
                     self.end_turn(id, Found::Nothing, now);
@@ -202,7 +198,7 @@ impl Engine {
         match first {
             Some(error) if errors.all(|error| error.is_some()) => self.conclude(id, Err(error), now),
             Some(error) => self.end_turn(id, Found::Failed(error), now),
-            None if moved && self.rest_of_turn(id, now).is_some_and(|rest| !rest.is_zero()) => {
+            None if moved && !self.wants_join(number) && self.has_rest(id, now) => {
                 self.poll_in_turn(id, number, now);
             }
             None => self.end_turn(id, Found::Nothing, now),
@@ -263,6 +259,16 @@ impl Engine {
     fn rest_of_turn(&mut self, id: RequestId, now: Instant) -> Option<Duration> {
         let fetching = self.fetching(id)?;
         Some(fetching.turn_end.saturating_duration_since(now))
+    }
+
+    fn has_rest(&mut self, id: RequestId, now: Instant) -> bool {
+        self.rest_of_turn(id, now).is_some_and(|rest| !rest.is_zero())
+    }
+
+    fn wants_join(&self, number: InstanceId) -> bool {
+        let instance = self.instances.get(&number);
+        let group = instance.and_then(|instance| instance.subscription.membership());
+        group.is_some_and(|group| group.wants_join())
     }
 
     fn set_phase(&mut self, id: RequestId, phase: Phase) {

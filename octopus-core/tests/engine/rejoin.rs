@@ -1,9 +1,10 @@
 //! Rebalances while no fetch comes.
 
-use octopus_core::{Command, Error, Event, Outcome};
+use octopus_core::{Command, Error, Event, Fetched, Outcome};
 
 use crate::world::{
-    World, auto_commit, created, fetch, fetched, found_nothing, joined, joins, ms, secs, settings, subscribe,
+    World, auto_commit, created, fetch, fetched, found_nothing, joined, joins, ms, positions, secs, settings,
+    subscribe,
 };
 
 /// [D-23] after ten seconds, without a commit; partitions that stay keep their positions.
@@ -172,4 +173,24 @@ fn a_signal_for_an_instance_that_reads_no_group_is_ignored() {
         .event(Event::Lost(instance))
         .at(secs(20))
         .gives([]);
+}
+
+/// A turn that only found where to start does not poll on for a group that put the instance out.
+#[test]
+fn a_turn_does_not_poll_on_past_a_signal() {
+    let mut world = created(settings());
+    world.set_up(1, "a", subscribe(&["t"]));
+    let instance = world.instance();
+    let started = Fetched {
+        started: positions(&[("t", 3)]),
+        ..Fetched::default()
+    };
+    world
+        .request(1, fetch(5000))
+        .done(0, joins(&["t"]))
+        .event(Event::Lost(instance))
+        .done(1, Outcome::Fetched(started))
+        .gives(["0: join t in 500", "1: fetch t@? in 500"])
+        .at(ms(500))
+        .gives(["2: join t in 500"]);
 }
