@@ -36,6 +36,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 mod api;
 mod code;
+mod coordinator;
 mod fault;
 mod group;
 mod guard;
@@ -55,7 +56,8 @@ pub use group::GroupState;
 pub use id::ConnectionId;
 pub use kafka_protocol::messages::ApiKey;
 
-use group::{Committed, Rules};
+use coordinator::Rules;
+use group::Committed;
 use machine::Machine;
 use serve::Shared;
 
