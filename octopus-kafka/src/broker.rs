@@ -43,6 +43,7 @@ mod guard;
 mod id;
 mod log;
 mod machine;
+mod part;
 mod refuse;
 mod request;
 mod serve;
