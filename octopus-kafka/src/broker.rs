@@ -36,14 +36,12 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 mod api;
 mod code;
-mod coordinator;
 mod fault;
 mod group;
 mod guard;
 mod id;
 mod log;
 mod machine;
-mod part;
 mod refuse;
 mod request;
 mod serve;
@@ -57,8 +55,7 @@ pub use group::GroupState;
 pub use id::ConnectionId;
 pub use kafka_protocol::messages::ApiKey;
 
-use coordinator::Rules;
-use group::Committed;
+use group::{Committed, Rules};
 use machine::Machine;
 use serve::Shared;
 

@@ -10,13 +10,14 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use octopus_core::{Namespace, TopicName};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 pub(crate) use self::metadata::{Topic, TopicInfo};
 pub(crate) use crate::pool::Class;
 use crate::{
     Config,
     error::{Api, Error, Kind},
+    fetcher,
     frame::Budget,
     pool::Pool,
 };
@@ -32,6 +33,8 @@ struct Inner {
     pool: Pool,
     metadata: metadata::Cache,
     coordinators: coordinator::Cache,
+    /// What its consumers may keep of replies that left records out.
+    kept: Arc<Semaphore>,
 }
 
 /// The longest name that Kafka gives a topic, in bytes.
@@ -48,6 +51,7 @@ impl Cluster {
             pool,
             metadata: metadata::Cache::default(),
             coordinators: coordinator::Cache::default(),
+            kept: fetcher::budget(),
         }))
     }
 
@@ -57,11 +61,7 @@ impl Cluster {
     ///
     /// [`Kind::Unreachable`] where no connection could be opened within the time.
     pub async fn reach(&self, within: Duration) -> Result<(), Error> {
-        if self
-            .known_addresses()
-            .iter()
-            .any(|address| self.0.pool.is_live(address))
-        {
+        if self.is_live() {
             return Ok(());
         }
         self.any_broker(Api::Metadata, Instant::now() + within)
@@ -123,6 +123,17 @@ impl Cluster {
     /// Where Kafka refuses it, or it has no leader within the time.
     pub async fn create_topic(&self, topic: &str, within: Duration) -> Result<(), Error> {
         self.create(topic, Instant::now() + within).await
+    }
+
+    /// Whether a connection to any broker stands.
+    pub(crate) fn is_live(&self) -> bool {
+        let addresses = self.known_addresses();
+        addresses.iter().any(|address| self.0.pool.is_live(address))
+    }
+
+    /// The budget of what consumers keep of replies that left records out.
+    pub(crate) fn kept_budget(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.0.kept)
     }
 
     pub(crate) fn config(&self) -> &Config {

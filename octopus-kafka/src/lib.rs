@@ -1,6 +1,5 @@
 //! The Kafka client of Octopus.
 #![forbid(unsafe_code)]
-#![allow(dead_code, unused_imports, reason = "the consumer uses it")]
 
 pub(crate) mod api;
 mod backoff;
@@ -9,10 +8,15 @@ pub mod broker;
 mod cluster;
 mod config;
 mod connection;
+mod consumer;
 mod error;
+mod fetcher;
 mod frame;
+mod group;
 mod guard;
+mod pace;
 mod pool;
+mod position;
 pub mod records;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -21,4 +25,5 @@ mod versions;
 
 pub use cluster::Cluster;
 pub use config::Config;
+pub use consumer::{Consumer, Polled, Signal};
 pub use error::{Api, Error, Kind};

@@ -20,7 +20,9 @@ fn cluster(address: String) -> Cluster {
 
 /// A namespace that no other test has.
 fn namespace() -> Namespace {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("the clock is past 1970");
     Namespace::of(Subject::from_uuid(now.as_nanos()))
 }
 

@@ -13,12 +13,11 @@ use super::{
     Received, Settings,
     api::{Head, Request, Response, VERSIONS},
     code,
-    coordinator::Groups,
     fault::{Action, Faults},
-    group::Answers,
+    group::{Answers, Groups},
     guard,
     id::{ConnectionId, Ids},
-    part, refuse,
+    refuse,
     topic::Topics,
 };
 
@@ -115,7 +114,7 @@ impl Machine {
 
     /// A client has gone. What it asked for is done all the same, as far as the group is concerned.
     pub(crate) fn handle_disconnect(&mut self, id: ConnectionId) {
-        self.unpark(id);
+        self.fetches.remove(&id);
         if let Some(phase) = self.connections.remove(&id) {
             self.untime(id, &phase);
         }
@@ -215,7 +214,7 @@ impl Machine {
             return;
         };
         if let Some(refused) = pending.refused {
-            part::merge(&mut response, refused);
+            refuse::merge(&mut response, refused);
         }
         if let Some(Action::Edit(edit)) = &pending.action {
             edit(&mut response);
@@ -281,7 +280,7 @@ impl Machine {
                 self.outputs.push_back(Output::Ready(id));
             }
             Some(Action::Error(code)) => {
-                let part = topic.and_then(|topic| part::take_topic(&mut request, &topic));
+                let part = topic.and_then(|topic| refuse::take_topic(&mut request, &topic));
                 if let Some(part) = part {
                     let refused = self.refuse(&part, head.version, code);
                     if let Request::Fetch(rest) = &mut request {

@@ -42,7 +42,6 @@ use super::{
 use crate::records::{BatchWriter, Compression};
 
 mod faults;
-mod hostile;
 mod shell;
 mod versions;
 

@@ -112,9 +112,12 @@ impl Cluster {
         }
     }
 
-    /// What is known of a topic, however old.
+    /// What is known of a topic, unless it has to be asked for first.
     pub(crate) fn known(&self, name: &str) -> Option<Topic> {
-        self.0.metadata.lock().topics.get(name).map(|entry| entry.topic)
+        match self.0.metadata.lock().known(name, Instant::now()) {
+            Known::Fresh(topic) => Some(topic),
+            Known::Not | Known::NotBefore(_) => None,
+        }
     }
 
     /// An answer contradicted what is known of a topic: it is asked for before its next use.

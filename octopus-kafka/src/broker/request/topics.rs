@@ -1,9 +1,6 @@
 //! CreateTopics, DeleteTopics, DeleteRecords and DescribeConfigs.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Instant,
-};
+use std::{collections::BTreeMap, time::Instant};
 
 use kafka_protocol::messages::{
     CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse,
@@ -36,11 +33,7 @@ const FROM_DEFAULT: i8 = 5;
 impl Machine {
     pub(crate) fn create_topics(&mut self, head: &Head, request: &CreateTopicsRequest) -> Response {
         let mut response = CreateTopicsResponse::default();
-        let mut seen = BTreeSet::new();
         for topic in &request.topics {
-            if !seen.insert(&topic.name) {
-                continue;
-            }
             let twice = request
                 .topics
                 .iter()
@@ -52,9 +45,7 @@ impl Machine {
             } else {
                 self.create_topic(topic, request.validate_only)
             };
-            let mut result = CreatableTopicResult::default()
-                .with_name(topic.name.clone())
-                .with_error_message(None);
+            let mut result = CreatableTopicResult::default().with_name(topic.name.clone());
             match created {
                 Ok((id, partitions, configs)) => {
                     result.topic_id = id;
@@ -217,7 +208,6 @@ impl Machine {
 
     fn describe_resource(&self, resource: &DescribeConfigsResource) -> DescribeConfigsResult {
         let mut result = DescribeConfigsResult::default()
-            .with_error_message(None)
             .with_resource_type(resource.resource_type)
             .with_resource_name(resource.resource_name.clone());
         let node = self.settings.node.id.to_string();

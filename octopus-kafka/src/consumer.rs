@@ -1,0 +1,270 @@
+//! An instance's Kafka consumer: what the engine's effects do on Kafka. The namespace is put before topics and groups
+//! here, and taken off again, and nowhere else [NS-02] [NS-03].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use octopus_core::{
+    Bound, Commit, Effect, Error, FetchPlan, Join, Namespace, Open, Outcome, Position, TopicName,
+    TopicPartition,
+};
+use tokio::time::Instant;
+
+pub use crate::fetcher::Polled;
+use crate::{
+    cluster::Cluster,
+    fetcher::Fetcher,
+    group::{Group, Stored},
+    position::{Found, Resolver},
+};
+
+/// The longest client id.
+const CLIENT_ID_LENGTH: usize = 100;
+
+/// What a consumer's group told its member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Signal {
+    /// The group rebalances, or would give the member other partitions: it should join again [D-23].
+    Rebalance,
+    /// The group put the member out: its partitions may be another's by now.
+    Lost,
+}
+
+/// One instance's consumer. Its clones are the same consumer; when the last one is dropped without a close it leaves
+/// its group in the background.
+#[derive(Debug, Clone)]
+pub struct Consumer {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    cluster: Cluster,
+    names: Names,
+    group: Arc<Group>,
+    resolver: Resolver,
+    fetcher: Fetcher,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.group.give_up();
+        }
+    }
+}
+
+impl Cluster {
+    /// The consumer of an instance. `signal` is called from a background task with what heartbeats and commits say
+    /// of its group; it should return soon.
+    pub fn consumer(&self, open: &Open, signal: impl Fn(Signal) + Send + Sync + 'static) -> Consumer {
+        let names = Names(open.namespace.clone());
+        let group_id = open.namespace.qualify(open.key.group.as_str());
+        let client_id = client_id(open.key.group.as_str(), open.key.name.as_str());
+        let group = Group::new(self.clone(), group_id, client_id, signal);
+        let resolver = Resolver {
+            cluster: self.clone(),
+            group: Arc::clone(&group),
+            names: names.clone(),
+            reset: open.settings.auto_offset_reset,
+        };
+        let fetcher = Fetcher::new(resolver.clone(), self.kept_budget());
+        let inner = Inner {
+            cluster: self.clone(),
+            names,
+            group,
+            resolver,
+            fetcher,
+        };
+        Consumer {
+            inner: Arc::new(inner),
+        }
+    }
+}
+
+impl Consumer {
+    /// Does what an effect asks, within this time: every effect but `Open` and `Fetch`. Which outcome belongs to
+    /// which stands at [`Effect`].
+    ///
+    /// A join goes on when its time ends or the future is dropped, and is taken up by the next one for the same
+    /// topics. So does a leave.
+    ///
+    /// # Errors
+    ///
+    /// Why Kafka refused it, or that it did not answer in time.
+    pub async fn run(&self, effect: Effect, within: Duration) -> Result<Outcome, Error> {
+        let deadline = Instant::now() + within;
+        let inner = &self.inner;
+        match effect {
+            Effect::Topics(topics) => {
+                inner.fetcher.forget();
+                let found = inner.cluster.topics(&inner.names.0, &topics, within).await?;
+                Ok(Outcome::Topics(found))
+            }
+            Effect::Join(join) => inner.join(join, deadline).await,
+            Effect::Leave | Effect::Close => {
+                inner.fetcher.forget();
+                inner.group.leave(deadline).await;
+                Ok(Outcome::Done)
+            }
+            Effect::Commit(commits) => {
+                if !commits.is_empty() {
+                    inner.group.commit(inner.names.stored(commits), deadline).await?;
+                }
+                Ok(Outcome::Done)
+            }
+            Effect::Committed(partitions) => inner.committed(&partitions, deadline).await,
+            Effect::Start(partitions) => {
+                let starts = inner.fetcher.starts(&partitions, deadline).await?;
+                Ok(Outcome::Positions(starts))
+            }
+            Effect::Bounds(partitions, bound) => inner.bounds(&partitions, bound, deadline).await,
+            // The driver opens consumers, and fetches with `poll`.
+            Effect::Open(_) | Effect::Fetch(_) => Err(Error::Internal),
+        }
+    }
+
+    /// One turn of a fetch: it returns before its time only with records, or when no partition can be read. What has
+    /// not come by then is taken up by the next turn, also where the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KafkaUnreachable`] if no broker could be reached. What concerns one partition is in
+    /// [`Polled::failed`].
+    pub async fn poll(&self, plan: &FetchPlan, within: Duration) -> Result<Polled, Error> {
+        self.inner.fetcher.poll(plan, within).await
+    }
+}
+
+impl Inner {
+    async fn join(&self, join: Join, deadline: Instant) -> Result<Outcome, Error> {
+        let topics = join.topics.iter().map(|topic| self.names.topic(topic)).collect();
+        let commit = self.names.stored(join.commit);
+        let Some(topics) = self.group.join(topics, commit, deadline).await? else {
+            return Ok(Outcome::Joining);
+        };
+        self.fetcher.forget();
+        let partitions = topics.iter().map(|topic| self.names.partition(topic));
+        Ok(Outcome::Joined(partitions.collect()))
+    }
+
+    async fn committed(&self, partitions: &[TopicPartition], deadline: Instant) -> Result<Outcome, Error> {
+        let topics: BTreeSet<String> = self.names.topics(partitions);
+        if topics.is_empty() {
+            return Ok(Outcome::Committed(Vec::new()));
+        }
+        let mut found = self.group.committed(&topics, deadline).await?;
+        let commits = partitions.iter().filter_map(|at| {
+            let stored = found.remove(&self.names.topic(&at.topic))?;
+            Some(Commit {
+                partition: at.clone(),
+                position: Position {
+                    offset: stored.offset,
+                    leader_epoch: stored.leader_epoch,
+                },
+                metadata: stored.metadata,
+            })
+        });
+        Ok(Outcome::Committed(commits.collect()))
+    }
+
+    async fn bounds(
+        &self,
+        partitions: &[TopicPartition],
+        bound: Bound,
+        deadline: Instant,
+    ) -> Result<Outcome, Error> {
+        let found = Mutex::new(BTreeMap::new());
+        let tell = |topic: &str, what| {
+            let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            found.insert(topic.to_owned(), what);
+        };
+        self.resolver
+            .bounds(self.names.topics(partitions), bound, deadline, tell)
+            .await;
+        let mut found = found
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut positions = Vec::new();
+        for at in partitions {
+            match found.remove(&self.names.topic(&at.topic)) {
+                Some(Found::At(position, _)) => positions.push((at.clone(), position)),
+                Some(Found::Failed(error)) => return Err(error),
+                Some(Found::Missing) | None => {}
+            }
+        }
+        Ok(Outcome::Positions(positions))
+    }
+}
+
+/// What topics are called within a namespace and on Kafka [NS-02].
+#[derive(Debug, Clone)]
+pub(crate) struct Names(Namespace);
+
+impl Names {
+    /// A topic's name on Kafka.
+    pub(crate) fn topic(&self, topic: &TopicName) -> String {
+        self.0.qualify(topic.as_str())
+    }
+
+    /// The partition of a topic that is called this on Kafka.
+    pub(crate) fn partition(&self, topic: &str) -> TopicPartition {
+        let inside = topic
+            .strip_prefix(self.0.as_str())
+            .and_then(|rest| rest.strip_prefix('.'));
+        TopicPartition::only(inside.unwrap_or(topic).into())
+    }
+
+    fn topics(&self, partitions: &[TopicPartition]) -> BTreeSet<String> {
+        partitions.iter().map(|at| self.topic(&at.topic)).collect()
+    }
+
+    fn stored(&self, commits: Vec<Commit>) -> Vec<Stored> {
+        let stored = commits.into_iter().map(|commit| Stored {
+            topic: self.topic(&commit.partition.topic),
+            offset: commit.position.offset,
+            leader_epoch: commit.position.leader_epoch,
+            metadata: commit.metadata,
+        });
+        stored.collect()
+    }
+}
+
+/// What a consumer calls itself to Kafka, which shows it beside the member.
+fn client_id(group: &str, name: &str) -> String {
+    let mut id = format!("octopus-{group}-{name}");
+    id.truncate(CLIENT_ID_LENGTH);
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use octopus_core::Subject;
+
+    use super::*;
+
+    /// [NS-02]
+    #[test]
+    fn the_namespace_is_put_before_a_topic_and_taken_off_again() {
+        let names = Names(Namespace::of(Subject::from_uuid(1)));
+        assert_eq!(names.topic(&"a.b".into()), "ns-000000000001.a.b");
+        assert_eq!(
+            names.partition("ns-000000000001.a.b"),
+            TopicPartition::only("a.b".into())
+        );
+        let own = names.topic(&"ns-000000000001.x".into());
+        assert_eq!(
+            names.partition(&own),
+            TopicPartition::only("ns-000000000001.x".into())
+        );
+    }
+
+    #[test]
+    fn a_client_id_is_bounded() {
+        assert_eq!(client_id("g", "n"), "octopus-g-n");
+        assert_eq!(client_id(&"g".repeat(128), "n").len(), CLIENT_ID_LENGTH);
+    }
+}

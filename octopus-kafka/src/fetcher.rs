@@ -1,0 +1,498 @@
+//! One turn of a fetch over all brokers: a sessionless Fetch to each leader in parallel. What has not answered when
+//! the turn ends is carried over to the next one.
+
+mod flight;
+mod kept;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use kafka_protocol::messages::BrokerId;
+use octopus_core::{Error, FetchPlan, Position, TopicPartition};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Instant, timeout_at},
+};
+use uuid::Uuid;
+
+pub(crate) use self::kept::budget;
+use self::{
+    flight::{Asked, Flight, KEPT_FOR, What},
+    kept::Kept,
+};
+use crate::{
+    cluster::Topic,
+    pace::Pace,
+    position::{Ask, Place, Resolver, Starts, each_topic},
+    records::Reader,
+};
+
+/// What a turn found.
+#[derive(Debug, Default)]
+pub struct Polled {
+    /// Where partitions without a position start, and where those start again whose position is out of range or
+    /// whose topic was made anew [D-22].
+    pub started: Vec<(TopicPartition, Position)>,
+    /// The partitions that can't be read, and why [D-20].
+    pub failed: Vec<(TopicPartition, Error)>,
+    /// What was read of each partition that has something, in the plan's order.
+    pub parts: Vec<(TopicPartition, Reader)>,
+}
+
+/// How long the answers of other brokers are waited for once there are records.
+const GRACE: Duration = Duration::from_millis(10);
+/// What a Fetch may wait on the broker's side is this much less than the turn, so that its answer comes in it.
+const MARGIN: Duration = Duration::from_millis(20);
+/// The least that an answer is waited for where the turn does not wait [D-19].
+const LEAST_WAIT: Duration = Duration::from_millis(100);
+/// The waits between answers that brought nothing.
+const PACE: Pace = Pace::new(Duration::from_millis(20), Duration::from_millis(250));
+/// How long positions and topics are looked for in the background.
+const LOOK_UP_WAIT: Duration = Duration::from_secs(10);
+
+/// Reads one consumer's topics.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    resolver: Resolver,
+    starts: Arc<Mutex<Starts>>,
+    flights: Mutex<BTreeMap<BrokerId, Flight>>,
+    look: Arc<Mutex<Look>>,
+    kept: Arc<Mutex<Kept>>,
+    /// What all consumers of the cluster may keep.
+    budget: Arc<Semaphore>,
+    /// Counts what came in, for the turn that waits for it.
+    changes: Arc<watch::Sender<u64>>,
+}
+
+/// Topics that are looked up.
+#[derive(Debug, Default)]
+struct Look {
+    /// Some are, at present.
+    busy: bool,
+}
+
+/// One turn.
+struct Turn<'a> {
+    plan: &'a FetchPlan,
+    /// When it ends.
+    end: Instant,
+    /// How long its answers are waited for.
+    limit: Instant,
+    parts: BTreeMap<String, Part>,
+    /// What can't be read at present.
+    failed: BTreeMap<String, Error>,
+    /// What a broker refused in this turn.
+    refused: BTreeMap<String, Error>,
+    /// The brokers asked in this turn, and when and after which wait they may be asked again.
+    asked: BTreeMap<BrokerId, (Instant, Pace)>,
+    /// A broker answered.
+    reached: bool,
+}
+
+/// What was read of one topic.
+struct Part {
+    position: Position,
+    records: Bytes,
+    /// The topic's id, where it came from a broker just now.
+    fetched: Option<Uuid>,
+}
+
+impl Fetcher {
+    pub(crate) fn new(resolver: Resolver, budget: Arc<Semaphore>) -> Self {
+        Self {
+            resolver,
+            starts: Arc::default(),
+            flights: Mutex::default(),
+            look: Arc::default(),
+            kept: Arc::default(),
+            budget,
+            changes: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// Forgets the starts that were found: what they stood for is over.
+    pub(crate) fn forget(&self) {
+        lock(&self.starts).clear();
+        lock(&self.kept).clear();
+    }
+
+    /// Where these topics start, each looked for until the deadline; without those that the cluster does not list.
+    /// What was found is kept for the next turn.
+    pub(crate) async fn starts(
+        &self,
+        topics: &[TopicPartition],
+        deadline: Instant,
+    ) -> Result<Vec<(TopicPartition, Position)>, Error> {
+        let names = topics.iter().map(|at| self.resolver.names.topic(&at.topic));
+        let names: BTreeSet<String> = names.collect();
+        let mut changes = self.changes.subscribe();
+        let mut known = BTreeMap::new();
+        for (topic, info) in each_topic(&self.resolver.cluster, names, deadline).await {
+            match info? {
+                Topic::Known(info) => _ = known.insert(topic, info),
+                Topic::Missing => {}
+                Topic::Denied => return Err(Error::KafkaUnauthorized),
+            }
+        }
+        let mut started = BTreeMap::new();
+        loop {
+            changes.mark_unchanged();
+            let mut asks = Vec::new();
+            let mut waits = false;
+            for (topic, info) in &known {
+                let place = lock(&self.starts).place(topic, None, info.id, Instant::now().into_std());
+                match place {
+                    Place::At(position) => _ = started.insert(topic.clone(), position),
+                    Place::Failed(error) => return Err(error),
+                    Place::Ask(_) if started.contains_key(topic) => {}
+                    Place::Ask(ask) => asks.push((topic.clone(), ask)),
+                    Place::Wait => {}
+                }
+                waits |= !started.contains_key(topic);
+            }
+            self.look_for(asks);
+            if !waits {
+                break;
+            }
+            if timeout_at(deadline, changes.changed()).await.is_err() {
+                return Err(if !self.resolver.cluster.is_live() {
+                    Error::KafkaUnreachable
+                } else {
+                    Error::KafkaRetriable
+                });
+            }
+        }
+        let found = topics.iter().filter_map(|at| {
+            let position = started.get(&self.resolver.names.topic(&at.topic))?;
+            Some((at.clone(), *position))
+        });
+        Ok(found.collect())
+    }
+
+    /// One turn of a fetch. It returns before its time only with records, or when no partition can be read. Dropped,
+    /// it has done nothing but prepare the next one.
+    pub(crate) async fn poll(&self, plan: &FetchPlan, within: Duration) -> Result<Polled, Error> {
+        let now = Instant::now();
+        let end = now + within;
+        let mut turn = Turn {
+            plan,
+            end,
+            limit: if within <= MARGIN { now + LEAST_WAIT } else { end },
+            parts: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            reached: false,
+        };
+        let topics: Vec<(String, Option<Position>)> = plan
+            .positions
+            .iter()
+            .map(|(at, position)| (self.resolver.names.topic(&at.topic), *position))
+            .collect();
+        let names = topics.iter().map(|(topic, _)| topic.clone()).collect();
+        lock(&self.starts).keep(&names);
+        lock(&self.kept).only(&names);
+        let mut changes = self.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            let pending = self.advance(&mut turn, &topics);
+            if !turn.parts.is_empty() {
+                self.gather(&mut turn, &mut changes).await;
+                break;
+            }
+            let now = Instant::now();
+            let hopeless = !topics.is_empty() && turn.failed.len() >= topics.len();
+            if hopeless || now >= turn.limit || (now >= turn.end && !pending) {
+                break;
+            }
+            let again = turn
+                .asked
+                .values()
+                .map(|(at, _)| *at)
+                .filter(|at| *at > now)
+                .min();
+            let until = again.map_or(turn.limit, |at| at.min(turn.limit));
+            let until = if pending || now >= turn.end {
+                until
+            } else {
+                until.min(turn.end)
+            };
+            _ = timeout_at(until, changes.changed()).await;
+        }
+        self.polled(turn)
+    }
+
+    /// Takes in what came and sends what can be sent. Returns whether something is on its way.
+    fn advance(&self, turn: &mut Turn<'_>, topics: &[(String, Option<Position>)]) -> bool {
+        let mut by_leader: BTreeMap<BrokerId, Vec<Asked>> = BTreeMap::new();
+        let (mut asks, mut unknown) = (Vec::new(), BTreeSet::new());
+        turn.failed.clone_from(&turn.refused);
+        for (topic, position) in topics {
+            let info = match self.resolver.cluster.known(topic) {
+                Some(Topic::Known(info)) => info,
+                Some(Topic::Missing) => continue,
+                Some(Topic::Denied) => {
+                    turn.failed.insert(topic.clone(), Error::KafkaUnauthorized);
+                    continue;
+                }
+                None => {
+                    unknown.insert(topic.clone());
+                    continue;
+                }
+            };
+            let place = lock(&self.starts).place(topic, *position, info.id, Instant::now().into_std());
+            match place {
+                Place::At(_) if turn.parts.contains_key(topic) => {}
+                Place::At(position) => match info.leader {
+                    Some(_) if self.take_kept(turn, topic, position, info.id) => {}
+                    Some(leader) if !turn.refused.contains_key(topic) => {
+                        by_leader
+                            .entry(leader)
+                            .or_default()
+                            .push(Asked::new(topic, position, &info));
+                    }
+                    Some(_) => {}
+                    None => self.resolver.cluster.stale(topic),
+                },
+                Place::Ask(ask) => asks.push((topic.clone(), ask)),
+                // It is tried again, and no matter of the client's.
+                Place::Wait | Place::Failed(Error::KafkaRetriable | Error::KafkaUnreachable) => {}
+                Place::Failed(error) => _ = turn.failed.insert(topic.clone(), error),
+            }
+        }
+        self.look_up(unknown);
+        self.look_for(asks);
+        let mut flights = lock(&self.flights);
+        let min_bytes = turn.plan.min_bytes;
+        flights.retain(|broker, flight| {
+            by_leader
+                .get(broker)
+                .is_some_and(|asked| flight.is_for(asked, min_bytes))
+        });
+        self.harvest(turn, &mut flights);
+        let now = Instant::now();
+        for (broker, asked) in by_leader {
+            let may_ask = match turn.asked.get(&broker) {
+                None => now < turn.limit,
+                Some((at, _)) => turn.parts.is_empty() && *at <= now && now + MARGIN < turn.end,
+            };
+            if may_ask && !flights.contains_key(&broker) {
+                let max_wait = turn.end.saturating_duration_since(now).saturating_sub(MARGIN);
+                let pace = turn.asked.remove(&broker).map_or(PACE, |(_, pace)| pace);
+                turn.asked.insert(broker, (now, pace));
+                let flight = Flight::start(
+                    &self.resolver.cluster,
+                    &self.resolver.group.client_id,
+                    broker,
+                    asked,
+                    min_bytes,
+                    max_wait,
+                    &self.changes,
+                );
+                flights.insert(broker, flight);
+            }
+        }
+        let waits = topics
+            .iter()
+            .any(|(topic, _)| lock(&self.starts).is_pending(topic));
+        !flights.is_empty() || waits || lock(&self.look).busy
+    }
+
+    /// Takes the answers that came.
+    fn harvest(&self, turn: &mut Turn<'_>, flights: &mut BTreeMap<BrokerId, Flight>) {
+        let mut asks = Vec::new();
+        flights.retain(|&broker, flight| {
+            let Some(answer) = flight.take() else {
+                return true;
+            };
+            let mut found = false;
+            match answer {
+                Ok(response) => {
+                    turn.reached = true;
+                    for (asked, what) in flight::sort(&flight.asked, response) {
+                        let (topic, position) = (asked.topic.clone(), asked.position);
+                        match what {
+                            What::Records(records) if records.is_empty() => {}
+                            What::Records(records) => {
+                                found = true;
+                                let fetched = Some(asked.id);
+                                turn.parts.insert(
+                                    topic,
+                                    Part {
+                                        position,
+                                        records,
+                                        fetched,
+                                    },
+                                );
+                            }
+                            What::OutOfRange => {
+                                tracing::info!(topic, position.offset, "the position is out of range");
+                                self.resolver.cluster.stale(&topic);
+                                let ask = lock(&self.starts).out_of_range(&topic, position);
+                                asks.push((topic, ask));
+                            }
+                            What::Stale => self.resolver.cluster.stale(&topic),
+                            What::Failed(error) => _ = turn.refused.insert(topic, error),
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a fetch failed");
+                    flight
+                        .asked
+                        .iter()
+                        .for_each(|asked| self.resolver.cluster.stale(&asked.topic));
+                    let error = Error::from(error);
+                    turn.reached |= error != Error::KafkaUnreachable;
+                    if !matches!(error, Error::KafkaUnreachable | Error::KafkaRetriable) {
+                        let topics = flight.asked.iter().map(|asked| asked.topic.clone());
+                        turn.refused.extend(topics.map(|topic| (topic, error.clone())));
+                    }
+                }
+            }
+            let now = Instant::now();
+            let (at, pace) = turn.asked.entry(broker).or_insert((now, PACE));
+            if found {
+                *pace = PACE;
+            }
+            *at = now + pace.next();
+            false
+        });
+        self.look_for(asks);
+    }
+
+    /// Once there are records: takes what other brokers answer within the grace.
+    async fn gather(&self, turn: &mut Turn<'_>, changes: &mut watch::Receiver<u64>) {
+        let grace = Instant::now() + GRACE;
+        while lock(&self.flights).values().any(Flight::is_awaited) {
+            if timeout_at(grace, changes.changed()).await.is_err() {
+                return;
+            }
+            self.harvest(turn, &mut lock(&self.flights));
+        }
+    }
+
+    fn polled(&self, mut turn: Turn<'_>) -> Result<Polled, Error> {
+        let mut polled = Polled::default();
+        for (at, position) in &turn.plan.positions {
+            let topic = self.resolver.names.topic(&at.topic);
+            if let Some(start) = lock(&self.starts).started(&topic, *position) {
+                polled.started.push((at.clone(), start));
+            }
+            if let Some(error) = turn.failed.remove(&topic).or_else(|| turn.refused.remove(&topic)) {
+                polled.failed.push((at.clone(), error));
+            }
+            if let Some(Part {
+                position,
+                records,
+                fetched,
+            }) = turn.parts.remove(&topic)
+            {
+                if let Some(id) = fetched {
+                    let records = records.clone();
+                    lock(&self.kept).keep(&topic, id, position.offset, records, &self.budget, Instant::now());
+                }
+                polled.parts.push((at.clone(), Reader::new(records, position)));
+            }
+        }
+        self.sweep();
+        let nothing = polled.started.is_empty() && polled.failed.is_empty() && polled.parts.is_empty();
+        let idle = turn.plan.positions.is_empty();
+        if nothing && !idle && !turn.reached && !self.resolver.cluster.is_live() {
+            return Err(Error::KafkaUnreachable);
+        }
+        Ok(polled)
+    }
+
+    /// Reads what the last reply left out, if it was kept.
+    fn take_kept(&self, turn: &mut Turn<'_>, topic: &str, position: Position, id: Uuid) -> bool {
+        let kept = lock(&self.kept).take(topic, id, position.offset, Instant::now());
+        let Some(records) = kept else {
+            return false;
+        };
+        turn.parts.insert(
+            topic.to_owned(),
+            Part {
+                position,
+                records,
+                fetched: None,
+            },
+        );
+        true
+    }
+
+    /// Has what is kept dropped in time, whether or not another turn comes.
+    fn sweep(&self) {
+        let mut kept = lock(&self.kept);
+        if kept.is_swept || !kept.sweep(Instant::now()) {
+            return;
+        }
+        let kept = Arc::clone(&self.kept);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(KEPT_FOR).await;
+                if !lock(&kept).sweep(Instant::now()) {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Looks topics up in the background, so that a turn that ends does not stop it.
+    fn look_up(&self, topics: BTreeSet<String>) {
+        if topics.is_empty() || std::mem::replace(&mut lock(&self.look).busy, true) {
+            return;
+        }
+        let cluster = self.resolver.cluster.clone();
+        let (look, changes) = (Arc::clone(&self.look), Arc::clone(&self.changes));
+        tokio::spawn(async move {
+            let infos = each_topic(&cluster, topics, Instant::now() + LOOK_UP_WAIT).await;
+            let mut failed = false;
+            for (topic, info) in infos {
+                if let Err(error) = info {
+                    tracing::debug!(topic, %error, "looking a topic up failed");
+                    failed = true;
+                }
+            }
+            if failed {
+                tokio::time::sleep(LEAST_WAIT).await;
+            }
+            lock(&look).busy = false;
+            changes.send_modify(|changes| *changes += 1);
+        });
+    }
+
+    /// Looks starts up in the background.
+    fn look_for(&self, asks: Vec<(String, Ask)>) {
+        if asks.is_empty() {
+            return;
+        }
+        let resolver = self.resolver.clone();
+        let (starts, changes) = (Arc::clone(&self.starts), Arc::clone(&self.changes));
+        tokio::spawn(async move {
+            let topics = asks.iter().map(|(topic, ask)| (topic.clone(), ask.out_of_range));
+            let numbers: BTreeMap<&str, u64> =
+                asks.iter().map(|(topic, ask)| (&**topic, ask.number)).collect();
+            let tell = |topic: &str, found| {
+                if let Some(&number) = numbers.get(topic) {
+                    lock(&starts).found(topic, number, found, Instant::now().into_std());
+                    changes.send_modify(|changes| *changes += 1);
+                }
+            };
+            resolver
+                .starts(topics.collect(), Instant::now() + LOOK_UP_WAIT, tell)
+                .await;
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

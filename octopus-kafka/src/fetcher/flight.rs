@@ -1,0 +1,211 @@
+//! One Fetch on its way to one broker, and what its answer says of each partition.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use kafka_protocol::{
+    error::{ParseResponseErrorCode, ResponseError},
+    messages::BrokerId,
+};
+use octopus_core::{Error, Position, limits::FETCH_BYTES};
+use tokio::{sync::watch, task::AbortHandle, time::Instant};
+use uuid::Uuid;
+
+use super::lock;
+use crate::{
+    api::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchedPartition},
+    cluster::{Cluster, TopicInfo},
+    error::Api,
+};
+
+/// How long an answer is kept for the next turn.
+pub(super) const KEPT_FOR: Duration = Duration::from_secs(2);
+/// How long past its wait on the broker's side an answer may take.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// One partition of a Fetch.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Asked {
+    pub(super) topic: String,
+    pub(super) position: Position,
+    pub(super) id: Uuid,
+    leader_epoch: i32,
+}
+
+impl Asked {
+    pub(super) fn new(topic: &str, position: Position, info: &TopicInfo) -> Self {
+        Self {
+            topic: topic.to_owned(),
+            position,
+            id: info.id,
+            leader_epoch: info.leader_epoch,
+        }
+    }
+}
+
+/// A Fetch on its way. It goes on when a turn ends; dropped, it is given up.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) asked: Vec<Asked>,
+    min_bytes: i32,
+    answer: Arc<Mutex<Answer>>,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Awaited,
+    Here(Result<FetchResponse, crate::Error>),
+    /// It came and was taken, or was kept for too long.
+    Gone,
+}
+
+impl Flight {
+    /// Sends a Fetch for these partitions, and counts a change when its answer came.
+    pub(super) fn start(
+        cluster: &Cluster,
+        client_id: &str,
+        broker: BrokerId,
+        asked: Vec<Asked>,
+        min_bytes: i32,
+        max_wait: Duration,
+        changes: &Arc<watch::Sender<u64>>,
+    ) -> Self {
+        let request = request(&asked, min_bytes, max_wait);
+        let answer = Arc::new(Mutex::new(Answer::Awaited));
+        let (cluster, client_id) = (cluster.clone(), client_id.to_owned());
+        let (kept, changes) = (Arc::clone(&answer), Arc::clone(changes));
+        let task = tokio::spawn(async move {
+            let deadline = Instant::now() + max_wait + ANSWER_WAIT;
+            let came = cluster.fetch(broker, &client_id, &request, deadline).await;
+            *lock(&kept) = Answer::Here(came);
+            changes.send_modify(|changes| *changes += 1);
+            tokio::time::sleep(KEPT_FOR).await;
+            *lock(&kept) = Answer::Gone;
+        });
+        Self {
+            asked,
+            min_bytes,
+            answer,
+            task: task.abort_handle(),
+        }
+    }
+
+    /// Whether it asks what would be asked for these.
+    pub(super) fn is_for(&self, asked: &[Asked], min_bytes: i32) -> bool {
+        let by_topic = |asked: &Asked| (asked.topic.clone(), asked.position.offset, asked.id);
+        let mut ours: Vec<_> = self.asked.iter().map(by_topic).collect();
+        let mut theirs: Vec<_> = asked.iter().map(by_topic).collect();
+        ours.sort();
+        theirs.sort();
+        self.min_bytes == min_bytes && ours == theirs && !matches!(*lock(&self.answer), Answer::Gone)
+    }
+
+    /// Whether the answer has not come yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        matches!(*lock(&self.answer), Answer::Awaited)
+    }
+
+    /// The answer, once.
+    pub(super) fn take(&self) -> Option<Result<FetchResponse, crate::Error>> {
+        let mut answer = lock(&self.answer);
+        if matches!(*answer, Answer::Awaited) {
+            return None;
+        }
+        match std::mem::replace(&mut *answer, Answer::Gone) {
+            Answer::Here(answer) => Some(answer),
+            Answer::Awaited | Answer::Gone => None,
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What an answer says of one partition.
+#[derive(Debug, PartialEq)]
+pub(super) enum What {
+    /// Its records, or none at present.
+    Records(Bytes),
+    /// The position is not in the log.
+    OutOfRange,
+    /// The broker is not its leader, or knows another topic: what is known of it is stale.
+    Stale,
+    /// It can't be read.
+    Failed(Error),
+}
+
+/// What an answer says of each partition that was asked for; nothing of others, and of each once.
+pub(super) fn sort(asked: &[Asked], response: FetchResponse) -> Vec<(Asked, What)> {
+    if let Some(code) = response.error_code.err() {
+        tracing::debug!(%code, "a fetch was refused");
+        let what = || {
+            let error = Error::from(crate::Error::response(Api::Fetch, code));
+            if code.is_retriable() {
+                What::Stale
+            } else {
+                What::Failed(error)
+            }
+        };
+        return asked.iter().map(|asked| (asked.clone(), what())).collect();
+    }
+    let mut open: BTreeMap<&str, &Asked> = asked.iter().map(|asked| (&*asked.topic, asked)).collect();
+    let mut sorted = Vec::new();
+    for part in response.partitions {
+        let topic = named(&part, asked);
+        let Some(asked) = topic
+            .filter(|_| part.partition == 0)
+            .and_then(|topic| open.remove(topic))
+        else {
+            tracing::debug!(
+                partition = part.partition,
+                "a fetch brought a partition that was not asked for"
+            );
+            continue;
+        };
+        let what = match part.error_code.err() {
+            None => What::Records(part.records),
+            Some(ResponseError::OffsetOutOfRange) => What::OutOfRange,
+            Some(ResponseError::TopicAuthorizationFailed) => What::Failed(Error::KafkaUnauthorized),
+            Some(ResponseError::UnknownTopicOrPartition | ResponseError::UnknownTopicId) => What::Stale,
+            Some(code) if code.is_retriable() && code != ResponseError::CorruptMessage => What::Stale,
+            Some(code) => {
+                tracing::warn!(topic = asked.topic, %code, "a partition can't be fetched");
+                What::Failed(crate::Error::response(Api::Fetch, code).into())
+            }
+        };
+        sorted.push((asked.clone(), what));
+    }
+    sorted
+}
+
+/// The name of a partition's topic, which the answer gives by name or by id.
+fn named<'a>(part: &FetchedPartition, asked: &'a [Asked]) -> Option<&'a str> {
+    let is_it =
+        |asked: &&Asked| *asked.topic == *part.topic || (part.topic.is_empty() && asked.id == part.topic_id);
+    asked.iter().find(is_it).map(|asked| &*asked.topic)
+}
+
+fn request(asked: &[Asked], min_bytes: i32, max_wait: Duration) -> FetchRequest {
+    let partitions = asked.iter().map(|asked| FetchPartition {
+        topic: asked.topic.clone(),
+        topic_id: asked.id,
+        partition: 0,
+        fetch_offset: asked.position.offset,
+        current_leader_epoch: asked.leader_epoch,
+        partition_max_bytes: FETCH_BYTES,
+    });
+    FetchRequest {
+        max_wait_ms: i32::try_from(max_wait.as_millis()).unwrap_or(i32::MAX),
+        min_bytes,
+        max_bytes: FETCH_BYTES,
+        partitions: partitions.collect(),
+    }
+}

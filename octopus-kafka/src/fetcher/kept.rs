@@ -1,0 +1,211 @@
+//! Records that a reply left out, kept for a moment, so that reading a backlog in small replies asks Kafka about once
+//! for each byte. Nothing depends on it: what is not kept is fetched again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+use uuid::Uuid;
+
+use super::flight::KEPT_FOR;
+
+/// The bytes that one permit of the budget stands for.
+const PERMIT_BYTES: usize = 1024;
+/// What all consumers of a cluster keep, in bytes.
+const BUDGET_BYTES: usize = 32 * 1024 * 1024;
+
+/// The budget of a cluster's consumers.
+pub(crate) fn budget() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(BUDGET_BYTES / PERMIT_BYTES))
+}
+
+/// What one consumer keeps of each topic.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    parts: BTreeMap<String, Part>,
+    /// A task drops what is too old.
+    pub(super) is_swept: bool,
+}
+
+#[derive(Debug)]
+struct Part {
+    id: Uuid,
+    /// The position that it was last read from.
+    from: i64,
+    /// The position behind it.
+    end: i64,
+    records: Bytes,
+    since: Instant,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Kept {
+    /// Keeps whole batches that are read from a position, if there is room for them.
+    pub(super) fn keep(
+        &mut self,
+        topic: &str,
+        id: Uuid,
+        from: i64,
+        records: Bytes,
+        budget: &Arc<Semaphore>,
+        now: Instant,
+    ) {
+        self.parts.remove(topic);
+        let Some(end) = batches(&records)
+            .map(|(_, end)| end)
+            .last()
+            .filter(|end| *end > from)
+        else {
+            return;
+        };
+        let permits = u32::try_from(records.len().div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
+        if let Ok(permit) = Arc::clone(budget).try_acquire_many_owned(permits) {
+            let part = Part {
+                id,
+                from,
+                end,
+                records,
+                since: now,
+                _permit: permit,
+            };
+            self.parts.insert(topic.to_owned(), part);
+        }
+    }
+
+    /// The batches from this position on. Only for a position further on than the last one: reading from the same
+    /// place again may mean that what is kept is damaged.
+    pub(super) fn take(&mut self, topic: &str, id: Uuid, position: i64, now: Instant) -> Option<Bytes> {
+        let part = self.parts.get_mut(topic)?;
+        let useful =
+            part.id == id && part.from < position && position < part.end && now < part.since + KEPT_FOR;
+        let found = batches(&part.records).find(|(_, end)| useful && position < *end);
+        let Some((start, _)) = found else {
+            self.parts.remove(topic);
+            return None;
+        };
+        part.from = position;
+        part.since = now;
+        Some(part.records.slice(start..))
+    }
+
+    /// Keeps nothing of other topics than these.
+    pub(super) fn only(&mut self, topics: &BTreeSet<String>) {
+        self.parts.retain(|topic, _| topics.contains(topic));
+    }
+
+    /// Drops everything.
+    pub(super) fn clear(&mut self) {
+        self.parts.clear();
+    }
+
+    /// Drops what is too old; `false` if nothing is left.
+    pub(super) fn sweep(&mut self, now: Instant) -> bool {
+        self.parts.retain(|_, part| now < part.since + KEPT_FOR);
+        self.is_swept = !self.parts.is_empty();
+        self.is_swept
+    }
+}
+
+/// Where each whole batch of magic 2 starts in these bytes, and the position behind it.
+fn batches(bytes: &[u8]) -> impl Iterator<Item = (usize, i64)> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let head = bytes.get(start..)?.first_chunk::<27>()?;
+        let base = i64::from_be_bytes(*head.first_chunk()?);
+        let length = i32::from_be_bytes(head[8..12].try_into().ok()?);
+        let last_delta = i32::from_be_bytes(head[23..27].try_into().ok()?);
+        let next = start
+            .checked_add(12)?
+            .checked_add(usize::try_from(length).ok()?)?;
+        if head[16] != 2 || last_delta < 0 || next > bytes.len() {
+            return None;
+        }
+        let end = base.checked_add(i64::from(last_delta))?.checked_add(1)?;
+        Some((std::mem::replace(&mut start, next), end))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::{BufMut, BytesMut};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ID: Uuid = Uuid::from_u128(1);
+
+    /// Batches of ten offsets from these on, each of 100 bytes.
+    fn log(bases: &[i64]) -> Bytes {
+        let mut out = BytesMut::new();
+        for &base in bases {
+            out.put_i64(base);
+            out.put_i32(88);
+            out.put_i32(0);
+            out.put_u8(2);
+            out.put_i32(0);
+            out.put_i16(0);
+            out.put_i32(9);
+            out.put_bytes(0, 73);
+        }
+        out.freeze()
+    }
+
+    #[test]
+    fn what_was_left_out_is_given_from_the_batch_that_holds_it() {
+        let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
+        kept.keep("t", ID, 3, log(&[0, 10, 20]), &budget, now);
+        assert_eq!(kept.take("t", ID, 5, now), Some(log(&[0, 10, 20])));
+        assert_eq!(kept.take("t", ID, 10, now), Some(log(&[10, 20])));
+        assert_eq!(kept.take("t", ID, 29, now), Some(log(&[20])));
+        assert_eq!(kept.take("t", ID, 30, now), None, "all was read");
+        assert_eq!(budget.available_permits(), BUDGET_BYTES / PERMIT_BYTES);
+    }
+
+    #[test]
+    fn it_is_not_used_for_another_place_topic_or_time() {
+        let now = Instant::now();
+        for (position, id, after) in [(3, ID, 0), (2, ID, 0), (5, Uuid::from_u128(2), 0), (5, ID, 2)] {
+            let (mut kept, budget) = (Kept::default(), budget());
+            kept.keep("t", ID, 3, log(&[0]), &budget, now);
+            assert_eq!(
+                kept.take("t", id, position, now + Duration::from_secs(after)),
+                None
+            );
+            assert_eq!(
+                budget.available_permits(),
+                BUDGET_BYTES / PERMIT_BYTES,
+                "nor kept on"
+            );
+        }
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_budget() {
+        let (mut kept, now) = (Kept::default(), Instant::now());
+        let budget = Arc::new(Semaphore::new(1));
+        kept.keep("t", ID, 3, log(&[0]), &budget, now);
+        kept.keep("u", ID, 3, log(&[0]), &budget, now);
+        assert_eq!(kept.take("u", ID, 5, now), None);
+        assert_eq!(kept.take("t", ID, 5, now), Some(log(&[0])));
+        assert!(kept.sweep(now));
+        assert!(!kept.sweep(now + KEPT_FOR));
+        assert_eq!(budget.available_permits(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            for (start, _) in batches(&bytes) {
+                prop_assert!(start < bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+use kafka_protocol::messages::BrokerId;
+use uuid::Uuid;
+
+use super::{
+    flight::{Asked, What, sort},
+    *,
+};
+use crate::{
+    api::fetch::{FetchResponse, FetchedPartition},
+    cluster::TopicInfo,
+};
+
+const ID: Uuid = Uuid::from_u128(7);
+
+fn asked(topic: &str, offset: i64) -> Asked {
+    let info = TopicInfo {
+        id: ID,
+        leader: Some(BrokerId(1)),
+        leader_epoch: 3,
+        partitions: 1,
+    };
+    Asked::new(topic, Position::at(offset), &info)
+}
+
+fn part(topic: &str, partition: i32, error_code: i16, records: &'static [u8]) -> FetchedPartition {
+    FetchedPartition {
+        topic: topic.into(),
+        topic_id: Uuid::nil(),
+        partition,
+        error_code,
+        high_watermark: 0,
+        last_stable_offset: -1,
+        log_start_offset: -1,
+        current_leader: None,
+        records: Bytes::from_static(records),
+    }
+}
+
+fn sorted(partitions: Vec<FetchedPartition>) -> Vec<(String, What)> {
+    let response = FetchResponse {
+        throttle_time_ms: 0,
+        error_code: 0,
+        partitions,
+    };
+    let sorted = sort(&[asked("a", 5), asked("b", 6)], response);
+    sorted
+        .into_iter()
+        .map(|(asked, what)| (asked.topic, what))
+        .collect()
+}
+
+fn records(topic: &str, bytes: &'static [u8]) -> (String, What) {
+    (topic.to_owned(), What::Records(Bytes::from_static(bytes)))
+}
+
+#[test]
+fn partitions_that_were_not_asked_for_or_came_twice_are_dropped() {
+    let answer = vec![
+        part("c", 0, 0, b"other"),
+        part("b", 1, 0, b"other"),
+        part("b", 0, 0, b"first"),
+        part("b", 0, 0, b"again"),
+        part("a", 0, 0, b""),
+    ];
+    assert_eq!(sorted(answer), [records("b", b"first"), records("a", b"")]);
+}
+
+#[test]
+fn each_error_of_a_partition_has_its_meaning() {
+    let cases = [
+        (1, What::OutOfRange),
+        (2, What::Failed(Error::KafkaFailed)),
+        (3, What::Stale),
+        (5, What::Stale),
+        (6, What::Stale),
+        (9, What::Stale),
+        (29, What::Failed(Error::KafkaUnauthorized)),
+        (56, What::Stale),
+        (74, What::Stale),
+        (75, What::Stale),
+        (78, What::Stale),
+        (100, What::Stale),
+        (103, What::Stale),
+        (-1, What::Failed(Error::KafkaFailed)),
+        (999, What::Failed(Error::KafkaFailed)),
+    ];
+    for (code, meaning) in cases {
+        assert_eq!(
+            sorted(vec![part("a", 0, code, b"")]),
+            [("a".to_owned(), meaning)],
+            "{code}"
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! One consumer's place in its group: the member, the task that drives it, and the group's committed offsets.
+
+mod assignor;
+mod drive;
+mod member;
+mod offsets;
+mod send;
+mod subscription;
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use octopus_core::Error;
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+
+use self::member::{Identity, Member, Timing};
+use crate::{cluster::Cluster, consumer::Signal};
+
+/// A position of a topic's partition 0 that a group commits or has committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// The topic's name on Kafka.
+    pub(crate) topic: String,
+    /// The next record to read.
+    pub(crate) offset: i64,
+    /// The leader epoch of the record before.
+    pub(crate) leader_epoch: Option<i32>,
+    /// What is stored beside it.
+    pub(crate) metadata: Box<str>,
+}
+
+/// A consumer's place in its group.
+pub(crate) struct Group {
+    pub(super) cluster: Cluster,
+    /// The group's name on Kafka.
+    pub(super) id: String,
+    pub(super) client_id: String,
+    membership: Mutex<Membership>,
+    /// Wakes the driving task.
+    woken: Notify,
+    /// Counts the member's changes, for those who wait for one.
+    changes: watch::Sender<u64>,
+    /// Held while a commit is in flight, so that none overtakes another.
+    commits: Arc<tokio::sync::Mutex<()>>,
+    signal: Box<dyn Fn(Signal) + Send + Sync>,
+}
+
+struct Membership {
+    member: Member,
+    /// A task drives the member.
+    driven: bool,
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Group {
+    pub(crate) fn new(
+        cluster: Cluster,
+        id: String,
+        client_id: String,
+        signal: impl Fn(Signal) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let config = cluster.config();
+        let timing = Timing {
+            session: config.session_timeout,
+            rebalance: config.rebalance_timeout,
+            heartbeat: config.heartbeat_interval,
+        };
+        let member = Member::new(timing, Instant::now().into_std());
+        Arc::new(Self {
+            cluster,
+            id,
+            client_id,
+            membership: Mutex::new(Membership {
+                member,
+                driven: false,
+            }),
+            woken: Notify::new(),
+            changes: watch::Sender::new(0),
+            commits: Arc::default(),
+            signal: Box::new(signal),
+        })
+    }
+
+    /// Joins the group for these topics, or takes up the join that is under way. Returns the topics that it got, or
+    /// `None` if the group has not answered by the deadline; the join goes on then. Nothing is lost where the future
+    /// is dropped.
+    pub(crate) async fn join(
+        self: &Arc<Self>,
+        topics: BTreeSet<String>,
+        commit: Vec<Stored>,
+        deadline: Instant,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let mut changes = self.changes.subscribe();
+        self.tell(|member, now| member.want(topics, commit, now));
+        loop {
+            changes.mark_unchanged();
+            if let Some(result) = self.membership().member.take() {
+                return result.map(Some);
+            }
+            if tokio::time::timeout_at(deadline, changes.changed())
+                .await
+                .is_err()
+            {
+                let unreachable = !self.membership().member.was_reached() && !self.cluster.is_live();
+                return if unreachable {
+                    Err(Error::KafkaUnreachable)
+                } else {
+                    Ok(None)
+                };
+            }
+        }
+    }
+
+    /// Leaves the group if it is a member, and waits for that until the deadline. It goes on after it.
+    pub(crate) async fn leave(self: &Arc<Self>, deadline: Instant) {
+        let mut changes = self.changes.subscribe();
+        self.give_up();
+        while !self.membership().member.is_out() {
+            if tokio::time::timeout_at(deadline, changes.changed())
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Leaves the group in the background if it is a member.
+    pub(crate) fn give_up(self: &Arc<Self>) {
+        self.tell(Member::leave);
+    }
+
+    /// Who commits, once no join is under way; `None` if one still is at the deadline.
+    async fn settled(&self, deadline: Instant) -> Option<Identity> {
+        let mut changes = self.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            let identity = self.membership().member.identity();
+            if identity != Identity::Joining {
+                return Some(identity);
+            }
+            tokio::time::timeout_at(deadline, changes.changed())
+                .await
+                .ok()?
+                .ok()?;
+        }
+    }
+
+    /// Changes the member, and sees to it that a task does what follows.
+    fn tell(self: &Arc<Self>, change: impl FnOnce(&mut Member, std::time::Instant)) {
+        let mut membership = self.membership();
+        change(&mut membership.member, Instant::now().into_std());
+        if membership.driven {
+            self.woken.notify_one();
+        } else if !membership.member.is_out() {
+            membership.driven = true;
+            tokio::spawn(drive::drive(Arc::clone(self)));
+        }
+    }
+
+    fn membership(&self) -> MutexGuard<'_, Membership> {
+        self.membership.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

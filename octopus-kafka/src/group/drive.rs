@@ -1,0 +1,90 @@
+//! The task that drives one member: it sends what the member asks for and tells it what comes of it. It lives as
+//! long as the membership does, also while its consumer is idle [LC-03].
+
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
+
+use tokio::time::Instant;
+
+use super::{
+    Group,
+    member::{Answer, Output, Request},
+    send,
+};
+
+/// What a task waits for, if for anything.
+type Waiting<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
+
+/// Drives the group's member until it is out.
+pub(super) async fn drive(group: Arc<Group>) {
+    let mut flight: Waiting<(u64, Answer)> = None;
+    let mut look: Waiting<Option<BTreeMap<String, i32>>> = None;
+    loop {
+        let (outputs, wake) = {
+            let mut membership = group.membership();
+            let outputs: Vec<_> = std::iter::from_fn(|| membership.member.poll()).collect();
+            if outputs.is_empty() && membership.member.is_out() {
+                membership.driven = false;
+                break;
+            }
+            (outputs, membership.member.wake())
+        };
+        for output in outputs {
+            match output {
+                Output::Send {
+                    number,
+                    request,
+                    deadline,
+                } => {
+                    if let Request::Heartbeat { .. } = request {
+                        look = watch(&group, deadline.into());
+                    }
+                    let group = Arc::clone(&group);
+                    flight = Some(Box::pin(async move {
+                        (number, send::send(&group, request, deadline.into()).await)
+                    }));
+                }
+                Output::Forget => group.cluster.forget_coordinator(&group.id),
+                Output::Signal(signal) => (group.signal)(signal),
+            }
+        }
+        group.changes.send_modify(|changes| *changes += 1);
+        tokio::select! {
+            (number, answer) = ready(&mut flight) => {
+                flight = None;
+                group.membership().member.answered(number, answer, Instant::now().into_std());
+            }
+            counts = ready(&mut look) => {
+                look = None;
+                if let Some(counts) = counts {
+                    group.membership().member.listed(&counts, Instant::now().into_std());
+                }
+            }
+            () = until(wake) => group.membership().member.timeout(Instant::now().into_std()),
+            () = group.woken.notified() => {}
+        }
+    }
+    group.changes.send_modify(|changes| *changes += 1);
+}
+
+/// As the leader: what the cluster lists at present of the topics that were assigned.
+fn watch(group: &Arc<Group>, deadline: Instant) -> Waiting<Option<BTreeMap<String, i32>>> {
+    let topics = group.membership().member.watched()?.clone();
+    let group = Arc::clone(group);
+    Some(Box::pin(async move {
+        send::counts(&group.cluster, topics, deadline).await.ok()
+    }))
+}
+
+async fn ready<T>(waiting: &mut Waiting<T>) -> T {
+    match waiting {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(wake: Option<std::time::Instant>) {
+    match wake {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

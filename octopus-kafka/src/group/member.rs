@@ -1,0 +1,557 @@
+//! One member of a consumer group, as a machine without I/O: wishes and answers go in, requests, signals and a
+//! time to wake come out. It speaks Kafka's classic group protocol.
+
+mod message;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use kafka_protocol::error::ResponseError;
+use octopus_core::Error;
+
+pub(crate) use self::message::{Answer, Identity, Joined, Output, Request, Trouble};
+use super::{
+    Stored,
+    assignor::{Assignor, Subscriber},
+    subscription,
+};
+use crate::consumer::Signal;
+
+/// The times of the protocol.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    /// How long the coordinator keeps a member that it does not hear from.
+    pub(crate) session: Duration,
+    /// How long the coordinator waits for members to join again.
+    pub(crate) rebalance: Duration,
+    /// The time between two heartbeats.
+    pub(crate) heartbeat: Duration,
+}
+
+/// How long the commit before a join may take [AK-02].
+const COMMIT_WAIT: Duration = Duration::from_secs(5);
+/// How long the leader looks topics up: well within the session of the members that wait for it.
+const LOOK_UP_WAIT: Duration = Duration::from_secs(3);
+/// How long a leave is tried.
+const LEAVE_WAIT: Duration = Duration::from_secs(5);
+/// The least that a heartbeat is waited for.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
+/// The least and the most time between two tries.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    /// Not a member.
+    Out,
+    /// The positions held are committed before the join.
+    Committing,
+    Joining,
+    /// As the leader: looking topics up.
+    Leading,
+    Syncing,
+    /// To join again at this time.
+    Backoff(Instant),
+    /// A member; the next heartbeat is due at this time, or in flight.
+    Stable(Option<Instant>),
+    /// Put out.
+    Expelled,
+    Leaving,
+}
+
+/// A member of a group.
+#[derive(Debug)]
+pub(crate) struct Member {
+    timing: Timing,
+    state: State,
+    /// Empty: none yet.
+    id: String,
+    generation: i32,
+    /// The topics to join with; empty: to be no member.
+    topics: BTreeSet<String>,
+    /// The topics of the JoinGroup sent last.
+    joined_with: BTreeSet<String>,
+    /// The join's answer, until it is taken.
+    result: Option<Result<Vec<String>, Error>>,
+    /// The generation whose assignment was taken last, unless it was lost since.
+    held: Option<i32>,
+    /// A rebalance was signalled in this generation.
+    signalled: bool,
+    /// Joined, as the leader is told of it.
+    joined: Joined,
+    /// As the leader: every member's topics, and those that the cluster lists.
+    led: Option<(BTreeSet<String>, BTreeMap<String, i32>)>,
+    /// Tries that failed in a row.
+    failures: u32,
+    /// When the coordinator was heard last.
+    heard: Instant,
+    /// A broker was reached since the join began.
+    reached: bool,
+    number: u64,
+    outputs: VecDeque<Output>,
+}
+
+impl Member {
+    pub(crate) fn new(timing: Timing, now: Instant) -> Self {
+        Self {
+            timing,
+            state: State::Out,
+            id: String::new(),
+            generation: -1,
+            topics: BTreeSet::new(),
+            joined_with: BTreeSet::new(),
+            result: None,
+            held: None,
+            signalled: false,
+            joined: Joined::default(),
+            led: None,
+            failures: 0,
+            heard: now,
+            reached: false,
+            number: 0,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Joins the group, or joins it again, for these topics. A join for the same topics that is under way, or
+    /// whose result was not taken, goes on; then nothing is committed.
+    pub(crate) fn want(&mut self, topics: BTreeSet<String>, commit: Vec<Stored>, now: Instant) {
+        let same = self.topics == topics;
+        self.topics = topics;
+        if same && (self.result.is_some() || self.is_joining()) {
+            return;
+        }
+        match self.state {
+            State::Out | State::Expelled => self.join(now),
+            State::Stable(_) if commit.is_empty() => self.join(now),
+            State::Stable(_) => {
+                self.state = State::Committing;
+                self.result = None;
+                self.send(Request::Commit(commit), now + COMMIT_WAIT);
+            }
+            State::Joining if !self.id.is_empty() => self.join(now),
+            State::Leading | State::Syncing => self.join(now),
+            // The topics are read when these end.
+            State::Joining | State::Committing | State::Backoff(_) | State::Leaving => {}
+        }
+    }
+
+    /// Leaves the group, or gives the join up.
+    pub(crate) fn leave(&mut self, now: Instant) {
+        self.topics.clear();
+        self.result = None;
+        self.held = None;
+        match self.state {
+            State::Out | State::Leaving => {}
+            // Its answer brings the id to leave with.
+            State::Joining if self.id.is_empty() => {}
+            State::Committing
+            | State::Joining
+            | State::Leading
+            | State::Syncing
+            | State::Backoff(_)
+            | State::Stable(_)
+            | State::Expelled => self.go(now),
+        }
+    }
+
+    /// The join's result: the topics whose partition is this member's. It is given once.
+    pub(crate) fn take(&mut self) -> Option<Result<Vec<String>, Error>> {
+        let result = self.result.take()?;
+        if result.is_ok() {
+            self.held = Some(self.generation);
+        }
+        Some(result)
+    }
+
+    /// Whether a join is under way.
+    pub(crate) fn is_joining(&self) -> bool {
+        match self.state {
+            State::Committing | State::Joining | State::Leading | State::Syncing | State::Backoff(_) => true,
+            State::Leaving => !self.is_unwanted(),
+            State::Out | State::Stable(_) | State::Expelled => false,
+        }
+    }
+
+    /// Whether it is no member, and nothing is in flight.
+    pub(crate) fn is_out(&self) -> bool {
+        self.state == State::Out
+    }
+
+    /// Whether a broker was reached since the join began.
+    pub(crate) const fn was_reached(&self) -> bool {
+        self.reached
+    }
+
+    /// Who commits at present.
+    pub(crate) fn identity(&self) -> Identity {
+        match self.state {
+            State::Out | State::Leaving => Identity::Alone,
+            State::Committing | State::Stable(_) => Identity::Member {
+                member_id: self.id.clone(),
+                generation: self.generation,
+            },
+            State::Joining | State::Leading | State::Syncing | State::Backoff(_) => Identity::Joining,
+            State::Expelled => Identity::Lost,
+        }
+    }
+
+    /// A commit of this generation was refused.
+    pub(crate) fn refused(&mut self, code: ResponseError, generation: i32, now: Instant) {
+        if generation == self.generation && matches!(self.state, State::Stable(_)) {
+            self.contradicted(code, now);
+        }
+    }
+
+    /// As the leader: the topics of all members, to see whether the cluster lists others of them.
+    pub(crate) fn watched(&self) -> Option<&BTreeSet<String>> {
+        matches!(self.state, State::Stable(_)).then_some(())?;
+        self.led.as_ref().map(|(topics, _)| topics)
+    }
+
+    /// What the cluster lists of the [`watched`](Self::watched) topics.
+    pub(crate) fn listed(&mut self, counts: &BTreeMap<String, i32>, now: Instant) {
+        let changed = self.led.as_ref().is_some_and(|(_, before)| before != counts);
+        if changed && matches!(self.state, State::Stable(_)) {
+            self.unsettled(now);
+        }
+    }
+
+    /// The answer to the request of this number.
+    pub(crate) fn answered(&mut self, number: u64, answer: Answer, now: Instant) {
+        if number != self.number {
+            return;
+        }
+        match (answer, self.state) {
+            (Answer::Commit, State::Committing) => self.join(now),
+            (Answer::MemberId(id), State::Joining) => {
+                self.reached = true;
+                self.id = id;
+                if self.is_unwanted() {
+                    self.go(now);
+                } else {
+                    self.join(now);
+                }
+            }
+            (Answer::Join(Ok(joined)), State::Joining) => self.joined(joined, now),
+            (Answer::Join(Err(trouble)), State::Joining) if self.is_unwanted() => {
+                tracing::debug!(?trouble, "the join that was given up failed");
+                self.go(now);
+            }
+            (Answer::Partitions(Ok(counts)), State::Leading) => self.lead(counts, now),
+            (Answer::Sync(Ok(bytes)), State::Syncing) => self.synced(&bytes, now),
+            (Answer::Join(Err(trouble)), State::Joining)
+            | (Answer::Partitions(Err(trouble)), State::Leading)
+            | (Answer::Sync(Err(trouble)), State::Syncing) => self.troubled(trouble, now),
+            (Answer::Heartbeat(result), State::Stable(_)) => self.beaten(result, now),
+            (Answer::Leave, State::Leaving) => {
+                self.state = State::Out;
+                if !self.is_unwanted() {
+                    self.join(now);
+                }
+            }
+            (answer, state) => debug_assert!(false, "{answer:?} in {state:?}"),
+        }
+    }
+
+    /// When [`timeout`](Self::timeout) has something to do.
+    pub(crate) const fn wake(&self) -> Option<Instant> {
+        match self.state {
+            State::Backoff(at) => Some(at),
+            State::Stable(due) => due,
+            State::Out
+            | State::Committing
+            | State::Joining
+            | State::Leading
+            | State::Syncing
+            | State::Expelled
+            | State::Leaving => None,
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn timeout(&mut self, now: Instant) {
+        if self.wake().is_none_or(|at| at > now) {
+            return;
+        }
+        if let State::Stable(due) = &mut self.state {
+            *due = None;
+            let request = Request::Heartbeat {
+                member_id: self.id.clone(),
+                generation: self.generation,
+            };
+            // Past two thirds of the session the coordinator is looked up anew, while there is time.
+            let deadline = (self.heard + self.timing.session * 2 / 3).max(now + LEAST_WAIT);
+            self.send(request, deadline);
+        } else {
+            self.join(now);
+        }
+    }
+
+    /// The next thing to do.
+    pub(crate) fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn is_unwanted(&self) -> bool {
+        self.topics.is_empty()
+    }
+
+    fn send(&mut self, request: Request, deadline: Instant) {
+        self.number += 1;
+        self.outputs.push_back(Output::Send {
+            number: self.number,
+            request,
+            deadline,
+        });
+    }
+
+    fn join(&mut self, now: Instant) {
+        if !self.is_joining() {
+            self.reached = false;
+            self.failures = 0;
+        }
+        self.state = State::Joining;
+        self.result = None;
+        self.led = None;
+        self.joined_with = self.topics.clone();
+        let request = Request::Join {
+            member_id: self.id.clone(),
+            topics: self.topics.clone(),
+        };
+        self.send(request, now + self.timing.rebalance + self.timing.session);
+    }
+
+    fn joined(&mut self, joined: Joined, now: Instant) {
+        self.reached = true;
+        self.heard = now;
+        self.id.clone_from(&joined.member_id);
+        self.generation = joined.generation;
+        if self.is_unwanted() {
+            return self.go(now);
+        }
+        if self.joined_with != self.topics {
+            return self.join(now);
+        }
+        let leads = joined.leader == joined.member_id && !joined.skip_assignment;
+        self.joined = joined;
+        if !leads {
+            return self.sync(Vec::new(), now);
+        }
+        let topics = self.subscribers().into_iter().flat_map(|member| member.topics);
+        let topics: BTreeSet<String> = topics.collect();
+        self.state = State::Leading;
+        self.send(Request::Partitions(topics), now + LOOK_UP_WAIT);
+    }
+
+    fn subscribers(&self) -> Vec<Subscriber> {
+        let members = self.joined.members.iter();
+        members
+            .map(|(member_id, group_instance_id, metadata)| Subscriber {
+                member_id: member_id.clone(),
+                group_instance_id: group_instance_id.clone(),
+                topics: subscription::subscribed(metadata).unwrap_or_else(|| {
+                    tracing::warn!(member_id, "a member's subscription can't be read");
+                    BTreeSet::new()
+                }),
+            })
+            .collect()
+    }
+
+    fn lead(&mut self, counts: BTreeMap<String, i32>, now: Instant) {
+        let Some(assignor) = Assignor::named(&self.joined.protocol) else {
+            tracing::warn!(
+                protocol = self.joined.protocol,
+                "the group chose an assignor that was not offered"
+            );
+            return self.fail(Error::KafkaFailed);
+        };
+        let members = self.subscribers();
+        let given = assignor.assign(&members, &counts);
+        let topics = members.iter().flat_map(|member| member.topics.iter().cloned());
+        self.led = Some((topics.collect(), counts));
+        let assignments = members.into_iter().zip(&given);
+        let assignments =
+            assignments.map(|(member, given)| (member.member_id, subscription::assignment(given)));
+        self.sync(assignments.collect(), now);
+    }
+
+    fn sync(&mut self, assignments: Vec<(String, Bytes)>, now: Instant) {
+        self.state = State::Syncing;
+        let request = Request::Sync {
+            member_id: self.id.clone(),
+            generation: self.generation,
+            protocol: self.joined.protocol.clone(),
+            assignments,
+        };
+        self.joined.members = Vec::new();
+        self.send(request, now + self.timing.rebalance);
+    }
+
+    fn synced(&mut self, bytes: &[u8], now: Instant) {
+        self.reached = true;
+        let Some(mut assigned) = subscription::assigned(bytes) else {
+            tracing::warn!("the group's assignment can't be read");
+            return self.fail(Error::KafkaFailed);
+        };
+        assigned.retain(|topic, partitions| {
+            let foreign = !self.topics.contains(topic) || partitions.iter().any(|&partition| partition != 0);
+            if foreign {
+                tracing::warn!(topic, ?partitions, "the group assigned what was not asked for");
+            }
+            self.topics.contains(topic) && partitions.contains(&0)
+        });
+        // Another member may have had the partitions in the generations between.
+        if self
+            .held
+            .is_some_and(|held| held.checked_add(1) != Some(self.generation))
+        {
+            self.outputs.push_back(Output::Signal(Signal::Lost));
+        }
+        self.held = None;
+        self.signalled = false;
+        self.failures = 0;
+        self.heard = now;
+        self.state = State::Stable(Some(now + self.timing.heartbeat));
+        self.result = Some(Ok(assigned.into_keys().collect()));
+    }
+
+    fn beaten(&mut self, result: Result<(), Trouble>, now: Instant) {
+        match result {
+            Ok(()) => {
+                self.heard = now;
+                self.failures = 0;
+                self.state = State::Stable(Some(now + self.timing.heartbeat));
+            }
+            Err(Trouble::Code(ResponseError::RebalanceInProgress)) => {
+                self.heard = now;
+                self.failures = 0;
+                self.state = State::Stable(Some(now + self.timing.heartbeat));
+                self.unsettled(now);
+            }
+            Err(Trouble::Code(
+                code @ (ResponseError::IllegalGeneration
+                | ResponseError::UnknownMemberId
+                | ResponseError::FencedInstanceId),
+            )) => self.contradicted(code, now),
+            Err(trouble) => {
+                if trouble != Trouble::Code(ResponseError::CoordinatorLoadInProgress) {
+                    self.outputs.push_back(Output::Forget);
+                }
+                tracing::debug!(?trouble, "a heartbeat failed");
+                self.state = State::Stable(Some(now + self.backoff()));
+            }
+        }
+    }
+
+    /// The coordinator says that the member's generation is over.
+    fn contradicted(&mut self, code: ResponseError, now: Instant) {
+        if code == ResponseError::RebalanceInProgress {
+            return self.unsettled(now);
+        }
+        self.forget_membership(code);
+        if self.result.is_some() {
+            self.join(now);
+        } else {
+            self.state = State::Expelled;
+        }
+    }
+
+    /// The partitions are no longer this member's. The id is kept where the coordinator still knows it.
+    fn forget_membership(&mut self, code: ResponseError) {
+        if self.held.take().is_some() {
+            self.outputs.push_back(Output::Signal(Signal::Lost));
+        }
+        self.generation = -1;
+        self.led = None;
+        if code != ResponseError::IllegalGeneration {
+            self.id.clear();
+        }
+    }
+
+    /// The member should join again: its owner is told once; if no one took the assignment, it just does.
+    fn unsettled(&mut self, now: Instant) {
+        if self.result.is_some() {
+            self.join(now);
+        } else if !self.signalled {
+            self.signalled = true;
+            self.outputs.push_back(Output::Signal(Signal::Rebalance));
+        }
+    }
+
+    fn troubled(&mut self, trouble: Trouble, now: Instant) {
+        self.reached |= trouble != Trouble::Unreachable;
+        match trouble {
+            Trouble::Code(
+                code @ (ResponseError::UnknownMemberId
+                | ResponseError::IllegalGeneration
+                | ResponseError::FencedInstanceId),
+            ) => {
+                self.forget_membership(code);
+                self.again(now);
+            }
+            Trouble::Code(ResponseError::RebalanceInProgress) => self.again(now),
+            Trouble::Code(ResponseError::CoordinatorLoadInProgress) => self.later(now),
+            Trouble::Code(code) if !code.is_retriable() => self.fail(refusal(code)),
+            Trouble::Fatal(error) => self.fail(error),
+            Trouble::Code(_) | Trouble::Silent | Trouble::Unreachable => {
+                self.outputs.push_back(Output::Forget);
+                self.later(now);
+            }
+        }
+    }
+
+    /// Joins at once the first time, then with patience.
+    fn again(&mut self, now: Instant) {
+        if self.failures == 0 {
+            self.failures = 1;
+            self.join(now);
+        } else {
+            self.later(now);
+        }
+    }
+
+    fn later(&mut self, now: Instant) {
+        self.state = State::Backoff(now + self.backoff());
+    }
+
+    fn backoff(&mut self) -> Duration {
+        let wait = BACKOFF.0 * 2u32.saturating_pow(self.failures.min(10));
+        self.failures = self.failures.saturating_add(1);
+        wait.min(BACKOFF.1)
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.forget_membership(ResponseError::UnknownMemberId);
+        self.state = State::Out;
+        self.result = Some(Err(error));
+    }
+
+    /// Leaves with the id there is.
+    fn go(&mut self, now: Instant) {
+        self.led = None;
+        self.generation = -1;
+        let member_id = std::mem::take(&mut self.id);
+        if member_id.is_empty() {
+            self.state = State::Out;
+            self.number += 1;
+        } else {
+            self.state = State::Leaving;
+            self.send(Request::Leave { member_id }, now + LEAVE_WAIT);
+        }
+    }
+}
+
+/// What a join that Kafka refused for good comes to.
+fn refusal(code: ResponseError) -> Error {
+    if code == ResponseError::GroupAuthorizationFailed {
+        Error::KafkaUnauthorized
+    } else {
+        Error::KafkaFailed
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Where reading starts, per topic, as a machine without I/O: what is not known yet, what was found, and what became
+//! void because the topic was made anew.
+
+mod resolve;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use octopus_core::{Error, Position};
+use uuid::Uuid;
+
+pub(crate) use self::resolve::{Found, Resolver, each_topic};
+
+/// How long a topic that can't be read is not asked about again.
+const FAILED_FOR: Duration = Duration::from_secs(1);
+
+/// The starts of one consumer's topics. A start that was found is kept until the consumer reads from it.
+#[derive(Debug, Default)]
+pub(crate) struct Starts {
+    entries: BTreeMap<String, Entry>,
+    /// The topic ids at which the positions were taken [D-22].
+    ids: BTreeMap<String, Uuid>,
+    asked: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The position that this start replaces.
+    instead_of: Option<i64>,
+    number: u64,
+    found: Option<Result<Position, (Error, Instant)>>,
+}
+
+/// What can be done with a topic.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Place {
+    /// Read it from here.
+    At(Position),
+    /// Its start is being looked for.
+    Wait,
+    /// Look for its start.
+    Ask(Ask),
+    /// It can't be read.
+    Failed(Error),
+}
+
+/// A start to look for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ask {
+    /// Comes back with what is found.
+    pub(crate) number: u64,
+    /// The topic's id at which a position out of range was taken: if it is the same still, there is no use in looking
+    /// at what the group committed. `None`: to start as one that was never read.
+    pub(crate) out_of_range: Option<Uuid>,
+}
+
+impl Starts {
+    /// Keeps only what concerns these topics.
+    pub(crate) fn keep(&mut self, topics: &BTreeSet<String>) {
+        self.entries.retain(|topic, _| topics.contains(topic));
+        self.ids.retain(|topic, _| topics.contains(topic));
+    }
+
+    /// Forgets every start that was found or is looked for.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Where a topic of this id is read, that the consumer holds at `position`.
+    pub(crate) fn place(&mut self, topic: &str, position: Option<Position>, id: Uuid, now: Instant) -> Place {
+        let offset = position.map(|position| position.offset);
+        if let Some(entry) = self.entries.get(topic).filter(|entry| entry.instead_of == offset) {
+            match &entry.found {
+                None => return Place::Wait,
+                Some(Ok(start)) if self.ids.get(topic).is_none_or(|known| same(*known, id)) => {
+                    return Place::At(*start);
+                }
+                Some(Ok(_)) => {}
+                Some(Err((error, at))) if now < *at + FAILED_FOR => return Place::Failed(error.clone()),
+                Some(Err(_)) => {}
+            }
+        }
+        self.entries.remove(topic);
+        let Some(position) = position else {
+            return Place::Ask(self.ask(topic, None, None));
+        };
+        let known = *self.ids.entry(topic.to_owned()).or_insert(id);
+        if same(known, id) {
+            Place::At(position)
+        } else {
+            tracing::info!(topic, "the topic was made anew: its position is void");
+            Place::Ask(self.ask(topic, offset, None))
+        }
+    }
+
+    /// A position turned out not to be in the log: what to look for.
+    pub(crate) fn out_of_range(&mut self, topic: &str, position: Position) -> Ask {
+        let id = self.ids.get(topic).copied().unwrap_or_default();
+        // A start that was just found is itself out of range: what it stood for still is.
+        let instead_of = match self.entries.get(topic) {
+            Some(Entry {
+                instead_of,
+                found: Some(Ok(start)),
+                ..
+            }) if start.offset == position.offset => *instead_of,
+            Some(_) | None => Some(position.offset),
+        };
+        self.ask(topic, instead_of, Some(id))
+    }
+
+    /// What came of an [`Ask`].
+    pub(crate) fn found(&mut self, topic: &str, number: u64, found: Found, now: Instant) {
+        let Some(entry) = self.entries.get_mut(topic).filter(|entry| entry.number == number) else {
+            return;
+        };
+        match found {
+            Found::At(position, id) => {
+                entry.found = Some(Ok(position));
+                self.ids.insert(topic.to_owned(), id);
+            }
+            Found::Missing => _ = self.entries.remove(topic),
+            Found::Failed(error) => entry.found = Some(Err((error, now))),
+        }
+    }
+
+    /// The start that was found for a topic that the consumer holds at `position`.
+    pub(crate) fn started(&self, topic: &str, position: Option<Position>) -> Option<Position> {
+        let entry = self.entries.get(topic)?;
+        let current = entry.instead_of == position.map(|position| position.offset);
+        entry.found.as_ref()?.as_ref().ok().filter(|_| current).copied()
+    }
+
+    /// Whether a topic's start is being looked for.
+    pub(crate) fn is_pending(&self, topic: &str) -> bool {
+        self.entries.get(topic).is_some_and(|entry| entry.found.is_none())
+    }
+
+    /// The ids at which positions were taken.
+    fn ask(&mut self, topic: &str, instead_of: Option<i64>, out_of_range: Option<Uuid>) -> Ask {
+        self.asked += 1;
+        let number = self.asked;
+        self.entries.insert(
+            topic.to_owned(),
+            Entry {
+                instead_of,
+                number,
+                found: None,
+            },
+        );
+        Ask { number, out_of_range }
+    }
+}
+
+/// Whether two ids may be one topic's; a broker without topic ids gives zeros.
+fn same(a: Uuid, b: Uuid) -> bool {
+    a == b || a.is_nil() || b.is_nil()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+use octopus_core::TopicPartition;
+
+use super::*;
+
+const ID: Uuid = Uuid::from_u128(1);
+const OTHER: Uuid = Uuid::from_u128(2);
+
+struct World {
+    starts: Starts,
+    now: Instant,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            starts: Starts::default(),
+            now: Instant::now(),
+        }
+    }
+
+    fn place(&mut self, position: Option<i64>, id: Uuid) -> Place {
+        self.starts.place("t", position.map(Position::at), id, self.now)
+    }
+
+    fn asked(&mut self, position: Option<i64>, id: Uuid) -> Ask {
+        let place = self.place(position, id);
+        let Place::Ask(ask) = place else {
+            panic!("{place:?}");
+        };
+        ask
+    }
+
+    fn found(&mut self, ask: &Ask, found: Found) {
+        self.starts.found("t", ask.number, found, self.now);
+    }
+
+    fn started(&self, position: Option<i64>) -> Option<i64> {
+        let started = self.starts.started("t", position.map(Position::at));
+        started.map(|position| position.offset)
+    }
+}
+
+fn at(offset: i64) -> Place {
+    Place::At(Position::at(offset))
+}
+
+fn no_offset() -> Error {
+    Error::NoOffset(TopicPartition::only("t".into()))
+}
+
+#[test]
+fn a_start_is_looked_for_once_and_kept_until_it_is_used() {
+    let mut world = World::new();
+    let ask = world.asked(None, ID);
+    assert_eq!(ask.out_of_range, None);
+    assert_eq!(world.place(None, ID), Place::Wait);
+    assert!(world.starts.is_pending("t"));
+    world.found(&ask, Found::At(Position::at(5), ID));
+    assert_eq!(world.started(None), Some(5));
+    assert_eq!(world.place(None, ID), at(5));
+    world.now += Duration::from_secs(3600);
+    assert_eq!(
+        world.place(None, ID),
+        at(5),
+        "`latest` is fixed when it was first looked for"
+    );
+    assert_eq!(world.place(Some(5), ID), at(5));
+    assert_eq!(world.started(Some(5)), None);
+    world.asked(None, ID);
+}
+
+#[test]
+fn an_answer_that_was_overtaken_is_ignored() {
+    let mut world = World::new();
+    let old = world.asked(None, ID);
+    world.starts.clear();
+    let new = world.asked(None, ID);
+    world.found(&old, Found::At(Position::at(5), ID));
+    assert_eq!(world.place(None, ID), Place::Wait);
+    world.found(&new, Found::At(Position::at(6), ID));
+    assert_eq!(world.place(None, ID), at(6));
+}
+
+/// [D-22]
+#[test]
+fn a_topic_made_anew_starts_as_one_that_was_never_read() {
+    let mut world = World::new();
+    assert_eq!(world.place(Some(7), ID), at(7));
+    assert_eq!(world.place(Some(8), ID), at(8));
+    let ask = world.asked(Some(8), OTHER);
+    assert_eq!(ask.out_of_range, None, "its commit counts");
+    world.found(&ask, Found::At(Position::at(0), OTHER));
+    assert_eq!(world.started(Some(8)), Some(0));
+    assert_eq!(world.place(Some(8), OTHER), at(0));
+    assert_eq!(world.place(Some(0), OTHER), at(0));
+    assert_eq!(world.started(Some(0)), None);
+}
+
+#[test]
+fn a_start_that_was_found_in_the_topic_before_is_void() {
+    let mut world = World::new();
+    let ask = world.asked(None, ID);
+    world.found(&ask, Found::At(Position::at(5), ID));
+    world.asked(None, OTHER);
+}
+
+#[test]
+fn a_broker_without_topic_ids_never_makes_a_topic_anew() {
+    let mut world = World::new();
+    assert_eq!(world.place(Some(7), ID), at(7));
+    assert_eq!(world.place(Some(8), Uuid::nil()), at(8));
+}
+
+#[test]
+fn a_position_out_of_range_is_replaced_once() {
+    let mut world = World::new();
+    assert_eq!(world.place(Some(100), ID), at(100));
+    let ask = world.starts.out_of_range("t", Position::at(100));
+    assert_eq!(ask.out_of_range, Some(ID));
+    assert_eq!(world.place(Some(100), ID), Place::Wait);
+    world.found(&ask, Found::At(Position::at(10), ID));
+    assert_eq!(world.place(Some(100), ID), at(10));
+    assert_eq!(world.started(Some(100)), Some(10));
+    assert_eq!(world.place(Some(10), ID), at(10));
+    assert_eq!(world.started(Some(10)), None);
+    assert_eq!(world.place(Some(100), ID), at(100), "a seek is tried again");
+}
+
+#[test]
+fn a_start_that_is_itself_out_of_range_is_looked_for_again_in_place_of_the_same() {
+    let mut world = World::new();
+    let ask = world.asked(None, ID);
+    world.found(&ask, Found::At(Position::at(5), ID));
+    let ask = world.starts.out_of_range("t", Position::at(5));
+    assert_eq!(world.place(None, ID), Place::Wait);
+    world.found(&ask, Found::At(Position::at(9), ID));
+    assert_eq!(world.started(None), Some(9));
+}
+
+/// [D-20]
+#[test]
+fn a_topic_without_an_offset_fails_until_a_seek_or_a_commit() {
+    let mut world = World::new();
+    let ask = world.asked(None, ID);
+    world.found(&ask, Found::Failed(no_offset()));
+    assert_eq!(world.place(None, ID), Place::Failed(no_offset()));
+    assert_eq!(world.place(Some(3), ID), at(3), "sought");
+
+    let ask = world.asked(None, ID);
+    world.found(&ask, Found::Failed(no_offset()));
+    world.now += FAILED_FOR;
+    world.asked(None, ID);
+}
+
+/// [NS-05]
+#[test]
+fn a_topic_that_is_missing_has_no_place() {
+    let mut world = World::new();
+    let ask = world.asked(None, ID);
+    world.found(&ask, Found::Missing);
+    assert!(!world.starts.is_pending("t"));
+    assert_eq!(world.started(None), None);
+    world.asked(None, ID);
+}
+
+#[test]
+fn what_is_no_longer_read_is_forgotten() {
+    let mut world = World::new();
+    assert_eq!(world.place(Some(7), ID), at(7));
+    world.starts.keep(&BTreeSet::from(["u".to_owned()]));
+    assert_eq!(
+        world.place(Some(7), OTHER),
+        at(7),
+        "another assignment, another topic"
+    );
+}

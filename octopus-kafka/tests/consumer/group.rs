@@ -1,0 +1,331 @@
+//! Joining, sharing, rebalancing, staying and leaving.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use octopus_core::{AutoOffsetReset, Commit, Effect, Error, Outcome, Position};
+use octopus_kafka::{
+    Cluster, Config, Signal,
+    broker::{ApiKey, Request, always, first, nth},
+};
+
+use super::support::{TURN, World, at, eventually, join, set};
+
+/// [NS-03] [D-24] [LC-04]
+#[tokio::test(flavor = "multi_thread")]
+async fn two_members_share_two_topics_and_one_takes_over() {
+    let world = World::new().await;
+    world.topic("a", &["a0", "a1"]).await;
+    world.topic("b", &["b0"]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    assert_eq!(one.join(&["a", "b"]).await, ["a", "b"]);
+    assert_eq!(
+        one.read(3).await.into_iter().collect::<BTreeSet<_>>(),
+        set(&["a0", "a1", "b0"])
+    );
+    one.commit("a", 2, "").await.unwrap();
+    one.commit("b", 1, "").await.unwrap();
+
+    let mut two = world.session("two", AutoOffsetReset::Earliest);
+    let joining = two.try_join(&["a", "b"], Duration::from_millis(1)).await;
+    assert_eq!(joining, Outcome::Joining);
+    assert_eq!(one.signal().await, Signal::Rebalance);
+    let (ones, twos) = tokio::join!(one.join(&["a", "b"]), two.join(&["a", "b"]));
+    let all: Vec<String> = ones.iter().chain(&twos).cloned().collect();
+    assert_eq!((ones.len(), twos.len()), (1, 1));
+    assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), set(&["a", "b"]));
+
+    world.produce("a", &["a2"]).await;
+    world.produce("b", &["b1"]).await;
+    let read = [one.read(1).await.remove(0), two.read(1).await.remove(0)];
+    assert_eq!(read.into_iter().collect::<BTreeSet<_>>(), set(&["a2", "b1"]));
+    assert!(!one.has_signal(), "nothing was lost on the way");
+
+    two.leave().await;
+    assert_eq!(one.signal().await, Signal::Rebalance);
+    assert_eq!(one.join(&["a", "b"]).await, ["a", "b"]);
+    assert_eq!(
+        one.read(1).await.len(),
+        1,
+        "two left without a commit, so its record comes again"
+    );
+    one.leave().await;
+}
+
+/// [LC-03]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_member_stays_in_its_group() {
+    let world = World::embedded().await;
+    world.topic("a", &["a0"]).await;
+    let mut idle = world.session("idle", AutoOffsetReset::Earliest);
+    idle.join(&["a"]).await;
+    let beats = || world.received(ApiKey::Heartbeat).len();
+    // More than a session's worth of heartbeats, with no request of its owner.
+    eventually("25 heartbeats", || beats() >= 25).await;
+    idle.commit("a", 1, "kept").await.unwrap();
+    assert_eq!(
+        idle.committed(&["a"]).await,
+        [("a".to_owned(), 1, "kept".to_owned())]
+    );
+    assert!(!idle.has_signal());
+    let others = world
+        .received(ApiKey::Heartbeat)
+        .into_iter()
+        .all(|beat| beat.client_id == "octopus-group-idle");
+    assert!(others, "requests say whose they are");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_goes_on_over_turns_shorter_than_the_groups_delay() {
+    let world = World::with_delay(Duration::from_secs(3)).await;
+    world.topic("a", &[]).await;
+    let one = world.session("one", AutoOffsetReset::Earliest);
+    let mut turns = 0;
+    let joined = loop {
+        match one.try_join(&["a"], Duration::from_millis(50)).await {
+            Outcome::Joining => turns += 1,
+            outcome => break outcome,
+        }
+        assert!(turns < 600, "it ends");
+    };
+    assert_eq!(joined, Outcome::Joined(vec![at("a")]));
+    assert!(turns > 10, "only {turns} turns in 3 s");
+    let joins = world.received(ApiKey::JoinGroup);
+    assert_eq!(joins.len(), 2, "once without and once with its member id");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_is_dropped_goes_on() {
+    let world = World::with_delay(Duration::from_secs(1)).await;
+    world.topic("a", &[]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    for wait in [0, 1, 5, 20] {
+        let run = one.consumer.run(Effect::Join(join(&["a"])), TURN);
+        _ = tokio::time::timeout(Duration::from_millis(wait), run).await;
+    }
+    assert_eq!(one.join(&["a"]).await, ["a"]);
+    assert_eq!(world.received(ApiKey::JoinGroup).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_topics_start_a_join_again() {
+    let world = World::new().await;
+    world.topic("a", &[]).await;
+    world.topic("b", &[]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.try_join(&["a"], Duration::ZERO).await;
+    assert_eq!(one.join(&["b"]).await, ["b"]);
+    one.leave().await;
+}
+
+/// [NS-05] The cluster lists a topic later than the member wants it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_made_later_comes_with_a_rebalance() {
+    let world = World::new().await;
+    world.topic("a", &[]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    assert_eq!(one.join(&["a", "late"]).await, ["a"]);
+    world.topic("late", &["x"]).await;
+    assert_eq!(one.signal().await, Signal::Rebalance);
+    assert_eq!(one.join(&["a", "late"]).await, ["a", "late"]);
+    assert_eq!(one.read(1).await, ["x"]);
+    one.leave().await;
+}
+
+/// [AK-02]
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_are_committed_before_a_join_and_a_failure_does_not_stop_it() {
+    let world = World::embedded().await;
+    world.topic("a", &["a0"]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.join(&["a"]).await;
+    let commit = Commit {
+        partition: at("a"),
+        position: Position::at(1),
+        metadata: "".into(),
+    };
+    for (refused, committed) in [(false, 1), (true, 1)] {
+        if refused {
+            world.broker().faults().on(ApiKey::OffsetCommit, nth(1)).error(30);
+        }
+        let mut join = join(&["a"]);
+        join.commit = vec![Commit {
+            position: Position::at(1 + i64::from(refused)),
+            ..commit.clone()
+        }];
+        let outcome = one
+            .consumer
+            .run(Effect::Join(join), Duration::from_secs(20))
+            .await;
+        assert_eq!(outcome, Ok(Outcome::Joined(vec![at("a")])));
+        assert_eq!(
+            world.broker().committed(&world.name("group"), &world.name("a")),
+            Some(committed)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_and_dropping_leave_the_group() {
+    let world = World::embedded().await;
+    world.topic("a", &[]).await;
+    let members = || world.broker().group_members(&world.name("group")).len();
+    let mut closed = world.session("closed", AutoOffsetReset::Earliest);
+    closed.join(&["a"]).await;
+    assert_eq!(members(), 1);
+    assert_eq!(closed.run(Effect::Close).await, Ok(Outcome::Done));
+    assert_eq!(members(), 0, "the close waited for it");
+
+    let mut dropped = world.session("dropped", AutoOffsetReset::Earliest);
+    dropped.join(&["a"]).await;
+    drop(dropped);
+    eventually("the member is gone", || members() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_in_the_middle_of_a_join_leaves_no_member_behind() {
+    let world = World::with_delay(Duration::from_secs(30)).await;
+    world.topic("a", &[]).await;
+    let one = world.session("one", AutoOffsetReset::Earliest);
+    assert_eq!(
+        one.try_join(&["a"], Duration::from_millis(300)).await,
+        Outcome::Joining
+    );
+    eventually("it joins", || {
+        world.broker().group_members(&world.name("group")).len() == 1
+    })
+    .await;
+    assert_eq!(one.run(Effect::Close).await, Ok(Outcome::Done));
+    assert_eq!(world.broker().group_members(&world.name("group")).len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_was_put_out_is_lost_and_joins_anew() {
+    for code in [22, 25, 82] {
+        let world = World::forgetful().await;
+        world.topic("a", &[]).await;
+        let mut one = world.session("one", AutoOffsetReset::Earliest);
+        one.join(&["a"]).await;
+        world.broker().faults().on(ApiKey::Heartbeat, nth(1)).error(code);
+        assert_eq!(one.signal().await, Signal::Lost, "{code}");
+        assert_eq!(
+            one.commit("a", 1, "").await,
+            Err(Error::CommitFailed),
+            "nothing of the old assignment"
+        );
+        assert_eq!(one.join(&["a"]).await, ["a"]);
+        one.commit("a", 1, "").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rebalance_is_signalled_once() {
+    let world = World::embedded().await;
+    world.topic("a", &[]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.join(&["a"]).await;
+    world.broker().faults().on(ApiKey::Heartbeat, first(4)).error(27);
+    assert_eq!(one.signal().await, Signal::Rebalance);
+    let beats = world.received(ApiKey::Heartbeat).len();
+    eventually("more heartbeats", || {
+        world.received(ApiKey::Heartbeat).len() >= beats + 4
+    })
+    .await;
+    assert!(!one.has_signal());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_survive_what_a_coordinator_answers_in_passing() {
+    let mut cases = tokio::task::JoinSet::new();
+    for code in [14, 15, 16, 25, 22, 27, 7] {
+        for api in [ApiKey::JoinGroup, ApiKey::SyncGroup] {
+            cases.spawn(async move {
+                let world = World::forgetful().await;
+                world.topic("a", &[]).await;
+                world.broker().faults().on(api, first(2)).error(code);
+                let mut one = world.session("one", AutoOffsetReset::Earliest);
+                assert_eq!(one.join(&["a"]).await, ["a"], "{code} of {api:?}");
+            });
+        }
+    }
+    cases.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_follow_a_coordinator_that_moved() {
+    let world = World::embedded().await;
+    world.topic("a", &[]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.join(&["a"]).await;
+    let looked_up = world.received(ApiKey::FindCoordinator).len();
+    world.broker().faults().on(ApiKey::Heartbeat, nth(1)).error(16);
+    eventually("a new look-up", || {
+        world.received(ApiKey::FindCoordinator).len() > looked_up
+    })
+    .await;
+    let beats = world.received(ApiKey::Heartbeat).len();
+    eventually("more heartbeats", || {
+        world.received(ApiKey::Heartbeat).len() > beats
+    })
+    .await;
+    one.commit("a", 1, "").await.unwrap();
+    assert!(!one.has_signal(), "the member is kept");
+}
+
+/// [ER-02]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_is_not_authorized_says_so() {
+    let world = World::embedded().await;
+    world.topic("a", &[]).await;
+    world.broker().faults().on(ApiKey::JoinGroup, always()).error(30);
+    let one = world.session("one", AutoOffsetReset::Earliest);
+    let outcome = one.run(Effect::Join(join(&["a"]))).await;
+    assert_eq!(outcome, Err(Error::KafkaUnauthorized));
+    world.broker().faults().clear();
+    assert_eq!(
+        one.run(Effect::Join(join(&["a"]))).await,
+        Ok(Outcome::Joined(vec![at("a")]))
+    );
+}
+
+/// [ER-07]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_without_a_broker_waits_its_time_out() {
+    let world = World::embedded().await;
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let world = World {
+        cluster: Cluster::new(Config::new(vec![closed.to_string()])),
+        ..world
+    };
+    let one = world.session("one", AutoOffsetReset::Earliest);
+    let start = tokio::time::Instant::now();
+    let outcome = one.consumer.run(Effect::Join(join(&["a"])), TURN).await;
+    assert_eq!(outcome, Err(Error::KafkaUnreachable));
+    assert!(start.elapsed() >= TURN);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leave_is_sent_once_with_the_members_id() {
+    let world = World::embedded().await;
+    world.topic("a", &[]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.join(&["a"]).await;
+    let member_id = world
+        .broker()
+        .group_members(&world.name("group"))
+        .remove(0)
+        .member_id;
+    one.leave().await;
+    one.leave().await;
+    assert_eq!(one.run(Effect::Close).await, Ok(Outcome::Done));
+    drop(one);
+    let leaves = world.received(ApiKey::LeaveGroup);
+    assert_eq!(leaves.len(), 1);
+    let Request::LeaveGroup(leave) = &leaves[0].request else {
+        panic!()
+    };
+    assert_eq!(*leave.group_id.0, *world.name("group"));
+    assert_eq!(*leave.members[0].member_id, *member_id);
+}
