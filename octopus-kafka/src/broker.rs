@@ -36,12 +36,14 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 mod api;
 mod code;
+mod coordinator;
 mod fault;
 mod group;
 mod guard;
 mod id;
 mod log;
 mod machine;
+mod part;
 mod refuse;
 mod request;
 mod serve;
@@ -55,7 +57,8 @@ pub use group::GroupState;
 pub use id::ConnectionId;
 pub use kafka_protocol::messages::ApiKey;
 
-use group::{Committed, Rules};
+use coordinator::Rules;
+use group::Committed;
 use machine::Machine;
 use serve::Shared;
 

@@ -21,6 +21,10 @@ pub(crate) enum Kind {
     List(&'static [Field]),
     /// A list of numbers of so many bytes.
     Numbers(usize),
+    /// A list of strings.
+    Texts,
+    /// A tagged field: its tag, and its size, which the decoder takes for granted.
+    Tagged(u32, u32),
 }
 
 /// A message whose fields are being passed.
@@ -50,8 +54,15 @@ impl<'a> Walk<'a> {
         }
         if self.compact {
             for _ in 0..self.varint()? {
-                self.varint()?;
+                let tag = self.varint()?;
                 let size = self.varint()?;
+                let lies = |(from, to, kind): &Field| {
+                    let named = matches!(kind, Kind::Tagged(known, right) if *known == tag && *right != size);
+                    named && (*from..=*to).contains(&self.version)
+                };
+                if fields.iter().any(lies) {
+                    return None;
+                }
                 self.skip(usize::try_from(size).ok()?)?;
             }
         }
@@ -61,10 +72,7 @@ impl<'a> Walk<'a> {
     fn field(&mut self, kind: &Kind) -> Option<()> {
         match kind {
             Kind::Fixed(bytes) => self.skip(*bytes),
-            Kind::Text => {
-                let length = self.length(2)?;
-                self.skip(length)
-            }
+            Kind::Text => self.text(),
             Kind::Blob => {
                 let length = self.length(4)?;
                 self.skip(length)
@@ -73,13 +81,21 @@ impl<'a> Walk<'a> {
                 let count = self.length(4)?;
                 self.skip(count.checked_mul(*bytes)?)
             }
-            Kind::List(fields) => {
-                // No element takes less than a byte, so that the walk ends with the bytes.
-                let count = self.length(4)?;
-                (count <= self.rest.len()).then_some(())?;
-                (0..count).try_for_each(|_| self.fields(fields))
-            }
+            Kind::List(fields) => (0..self.count()?).try_for_each(|_| self.fields(fields)),
+            Kind::Texts => (0..self.count()?).try_for_each(|_| self.text()),
+            Kind::Tagged(..) => Some(()),
         }
+    }
+
+    fn text(&mut self) -> Option<()> {
+        let length = self.length(2)?;
+        self.skip(length)
+    }
+
+    /// A list's count. No element takes less than a byte, so that the walk ends with the bytes.
+    fn count(&mut self) -> Option<usize> {
+        let count = self.length(4)?;
+        (count <= self.rest.len()).then_some(count)
     }
 
     /// A length or a count: a number of so many bytes, or a varint that is one more; null is none.

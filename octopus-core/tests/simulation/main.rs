@@ -14,7 +14,7 @@ use service::Service;
 
 fn schedules() -> u32 {
     let set = std::env::var("OCTOPUS_SCHEDULES").ok();
-    set.and_then(|count| count.parse().ok()).unwrap_or(400)
+    set.and_then(|count| count.parse().ok()).unwrap_or(256)
 }
 
 proptest! {

@@ -16,7 +16,7 @@ use octopus_core::{
 use crate::{
     kafka::Kafka,
     reader::{Range, Reader, Reads},
-    step::{How, Step},
+    step::{How, LAST_NAME, Step},
 };
 
 /// Everything around one engine.
@@ -108,6 +108,12 @@ impl Service {
                 self.watch();
             }
             Step::Ask(user, name, command) => self.ask(user, name, command),
+            Step::Ready(user, name, settings, reads) => {
+                self.ask(user, name, Command::Create(settings));
+                self.settle();
+                self.ask(user, name, reads);
+                self.settle();
+            }
             Step::End(pick, how) => {
                 if let Some(call) = nth(&self.running, pick) {
                     self.end(call, &how);
@@ -195,12 +201,8 @@ impl Service {
     fn ask(&mut self, user: u8, name: u8, command: Command) {
         self.requests += 1;
         let request = RequestId(self.requests);
-        let subject = Subject::from_uuid(u128::from(user));
-        let key = InstanceKey {
-            subject,
-            group: Name::parse("group").expect("a name"),
-            name: Name::parse(&format!("instance-{name}")).expect("a name"),
-        };
+        let key = self.key(user, name, &command);
+        let subject = key.subject;
         let instance = self.names.get(&key).copied();
         let asked = Asked {
             key: key.clone(),
@@ -215,6 +217,22 @@ impl Service {
             key,
             command,
         });
+    }
+
+    /// The instance that a request names. Where there is none of that name, another one, for else most requests would
+    /// find nothing; the last name stands for what is not there.
+    fn key(&self, user: u8, name: u8, command: &Command) -> InstanceKey {
+        let key = InstanceKey {
+            subject: Subject::from_uuid(u128::from(user)),
+            group: Name::parse("group").expect("a name"),
+            name: Name::parse(&format!("instance-{name}")).expect("a name"),
+        };
+        let is_there = self.readers.values().any(|reader| reader.key == key);
+        if is_there || name == LAST_NAME || matches!(command, Command::Create(_)) {
+            return key;
+        }
+        let other = nth(&self.readers, usize::from(user + name));
+        other.map_or(key, |instance| self.readers[&instance].key.clone())
     }
 
     fn fate(&mut self, request: RequestId, delivered: bool) {

@@ -11,6 +11,9 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 /// The topics that callers name. The namespace does not hold the last one.
 pub(crate) const TOPICS: [&str; 5] = ["t0", "t1", "t2", "t3", "none"];
 
+/// The last of the names that callers give instances.
+pub(crate) const LAST_NAME: u8 = 4;
+
 /// One step of a schedule. A `pick` chooses among those that are there.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
@@ -20,6 +23,8 @@ pub(crate) enum Step {
     Jump(Duration),
     /// A user asks something of one of its instances.
     Ask(u8, u8, Command),
+    /// An instance is made, and reads what it is told to, subscribed to or assigned.
+    Ready(u8, u8, Settings, Command),
     /// A call ends.
     End(usize, How),
     /// A reply is delivered or dropped.
@@ -54,43 +59,62 @@ pub(crate) enum How {
     Fails(Error),
 }
 
+/// Some instances that are ready, and what happens to them.
 pub(crate) fn schedule() -> impl Strategy<Value = Vec<Step>> {
-    vec(step(), 1..160)
+    let produce = || (0..4_usize, 1..9_i64).prop_map(|(topic, count)| Step::Produce(topic, count));
+    (vec(ready(), 1..6), vec(produce(), 0..6), vec(step(), 1..300)).prop_map(|(ready, produce, steps)| {
+        let before = ready.into_iter().chain(produce);
+        before.chain(steps).collect()
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let pick = || 0..64_usize;
     prop_oneof![
         240 => wait().prop_map(Step::Wait),
-        6 => (0..40_000_u64).prop_map(|ms| Step::Jump(Duration::from_millis(ms))),
-        360 => (0..3_u8, name(), command()).prop_map(|(user, name, command)| Step::Ask(user, name, command)),
+        3 => (0..40_000_u64).prop_map(|ms| Step::Jump(Duration::from_millis(ms))),
+        360 => (user(), name(), command()).prop_map(|(user, name, command)| Step::Ask(user, name, command)),
+        20 => ready(),
         420 => (pick(), how()).prop_map(|(pick, how)| Step::End(pick, how)),
         240 => (pick(), prop::bool::weighted(0.8)).prop_map(|(pick, delivered)| Step::Fate(pick, delivered)),
         30 => pick().prop_map(Step::Leave),
-        50 => (pick(), prop::bool::weighted(0.3)).prop_map(|(pick, lost)| Step::Signal(pick, lost)),
-        80 => (0..4_usize, 1..6_i64).prop_map(|(topic, count)| Step::Produce(topic, count)),
-        60 => Just(Step::Settle),
-        2 => Just(Step::Shutdown),
+        40 => (pick(), prop::bool::weighted(0.3)).prop_map(|(pick, lost)| Step::Signal(pick, lost)),
+        120 => (0..4_usize, 1..6_i64).prop_map(|(topic, count)| Step::Produce(topic, count)),
+        40 => Just(Step::Settle),
+        1 => Just(Step::Shutdown),
     ]
+}
+
+fn ready() -> impl Strategy<Value = Step> {
+    let reads = prop_oneof![
+        vec(topic(), 1..5).prop_map(Command::Subscribe),
+        vec(partition(), 1..5).prop_map(Command::Assign),
+    ];
+    (user(), name(), settings(), reads)
+        .prop_map(|(user, name, settings, reads)| Step::Ready(user, name, settings, reads))
 }
 
 fn wait() -> impl Strategy<Value = Duration> {
     prop_oneof![
-        10 => 0..60_u64,
-        10 => 0..1_000_u64,
-        4 => 0..12_000_u64,
-        1 => 0..400_000_u64,
+        200 => 0..60_u64,
+        200 => 0..1_000_u64,
+        40 => 0..12_000_u64,
+        2 => 0..400_000_u64,
     ]
     .prop_map(Duration::from_millis)
 }
 
+fn user() -> impl Strategy<Value = u8> {
+    prop_oneof![6 => Just(0), 3 => Just(1), 1 => Just(2), 1 => Just(3)]
+}
+
 fn name() -> impl Strategy<Value = u8> {
-    prop_oneof![6 => Just(0), 3 => Just(1), 2 => 2..5_u8]
+    prop_oneof![6 => Just(0), 3 => Just(1), 2 => 2..=LAST_NAME]
 }
 
 fn how() -> impl Strategy<Value = How> {
     prop_oneof![
-        20 => (1..4_i64, any::<bool>(), 0..16_usize).prop_map(|(most, cut, bits)| How::Well { most, cut, bits }),
+        40 => (1..4_i64, any::<bool>(), 0..16_usize).prop_map(|(most, cut, bits)| How::Well { most, cut, bits }),
         6 => Just(How::Empty),
         2 => Just(How::Skip),
         1 => Just(How::NotUtf8),
@@ -107,12 +131,12 @@ fn how() -> impl Strategy<Value = How> {
 
 fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
-        5 => settings().prop_map(Command::Create),
+        4 => settings().prop_map(Command::Create),
         1 => Just(Command::Delete),
-        5 => vec(topic(), 1..4).prop_map(Command::Subscribe),
+        3 => vec(topic(), 1..4).prop_map(Command::Subscribe),
         1 => Just(Command::Subscription),
         1 => Just(Command::Unsubscribe),
-        3 => vec(partition(), 0..4).prop_map(Command::Assign),
+        2 => vec(partition(), 0..4).prop_map(Command::Assign),
         1 => Just(Command::Assignments),
         2 => option::of(vec((partition(), 0..20_i64), 0..3)).prop_map(|list| Command::Commit(list.map(processed))),
         1 => option::of(vec(partition(), 0..3)).prop_map(Command::Committed),
@@ -121,7 +145,7 @@ fn command() -> impl Strategy<Value = Command> {
         }),
         1 => vec(partition(), 0..2).prop_map(Command::SeekToBeginning),
         1 => vec(partition(), 0..2).prop_map(Command::SeekToEnd),
-        12 => option::of(1..8_000_u64).prop_map(|timeout| Command::Fetch(Fetch {
+        30 => option::of(1..8_000_u64).prop_map(|timeout| Command::Fetch(Fetch {
             format: Some(Format::Binary),
             timeout: timeout.map(Duration::from_millis),
             max_bytes: None,

@@ -11,7 +11,7 @@ use kafka_protocol::messages::ApiKey;
 
 use super::{
     api::{Request, Response},
-    refuse,
+    part,
 };
 
 /// The faults of one broker. A clone is of the same broker.
@@ -109,7 +109,7 @@ impl Faults {
                 && rule
                     .topic
                     .as_deref()
-                    .is_none_or(|topic| refuse::names(request, topic));
+                    .is_none_or(|topic| part::names(request, topic));
             if !is_for {
                 continue;
             }

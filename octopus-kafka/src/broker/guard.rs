@@ -1,6 +1,12 @@
-//! A walk over a request's bytes before it is decoded: the decoder allocates by the counts in it.
+//! The layouts of the requests that the broker decodes: the decoder allocates by the counts in them.
 
 use kafka_protocol::messages::ApiKey;
+
+use crate::guard::{
+    Field,
+    Kind::{self, Blob, Fixed, List, Numbers, Tagged, Text, Texts},
+    Walk,
+};
 
 /// The longest frame of a request that carries no records.
 const CONTROL: usize = 4 << 20;
@@ -13,35 +19,10 @@ pub(crate) fn fits(api: ApiKey, version: i16, body: &[u8]) -> bool {
     if api != ApiKey::Produce && body.len() > CONTROL {
         return false;
     }
-    let mut walk = Walk {
-        version,
-        compact: version >= *flexible,
-        rest: body,
-    };
-    walk.fields(fields).is_some()
+    Walk::new(version, version >= *flexible, body)
+        .fields(fields)
+        .is_some()
 }
-
-/// A field, in the versions from the first to the second number.
-type Field = (i16, i16, Kind);
-
-#[derive(Debug)]
-enum Kind {
-    /// So many bytes.
-    Fixed(usize),
-    /// A string, which may be null.
-    Text,
-    /// Bytes, which may be null.
-    Blob,
-    /// A list, which may be null, of elements with these fields.
-    List(&'static [Field]),
-    /// A list of numbers of so many bytes, or of strings.
-    Numbers(usize),
-    Texts,
-    /// A tagged field: its tag and its size, which the decoder takes for granted.
-    Tagged(u32, u32),
-}
-
-use Kind::{Blob, Fixed, List, Numbers, Tagged, Text, Texts};
 
 const I8: Kind = Fixed(1);
 const I16: Kind = Fixed(2);
@@ -296,103 +277,6 @@ const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
         ],
     ),
 ];
-
-struct Walk<'a> {
-    version: i16,
-    compact: bool,
-    rest: &'a [u8],
-}
-
-impl Walk<'_> {
-    fn fields(&mut self, fields: &[Field]) -> Option<()> {
-        for (from, to, kind) in fields {
-            if (*from..=*to).contains(&self.version) {
-                self.field(kind)?;
-            }
-        }
-        if self.compact {
-            for _ in 0..self.varint()? {
-                let tag = self.varint()?;
-                let size = self.varint()?;
-                let lies = |(from, to, kind): &Field| {
-                    let named = matches!(kind, Tagged(known, right) if *known == tag && *right != size);
-                    named && (*from..=*to).contains(&self.version)
-                };
-                if fields.iter().any(lies) {
-                    return None;
-                }
-                self.skip(usize::try_from(size).ok()?)?;
-            }
-        }
-        Some(())
-    }
-
-    fn field(&mut self, kind: &Kind) -> Option<()> {
-        match kind {
-            Fixed(bytes) => self.skip(*bytes),
-            Tagged(..) => Some(()),
-            Text => self.text(),
-            Blob => {
-                let length = self.length(4)?;
-                self.skip(length)
-            }
-            Numbers(bytes) => {
-                let count = self.length(4)?;
-                self.skip(count.checked_mul(*bytes)?)
-            }
-            Texts => (0..self.count()?).try_for_each(|_| self.text()),
-            List(fields) => (0..self.count()?).try_for_each(|_| self.fields(fields)),
-        }
-    }
-
-    fn text(&mut self) -> Option<()> {
-        let length = self.length(2)?;
-        self.skip(length)
-    }
-
-    /// A list's count: no element takes less than a byte.
-    fn count(&mut self) -> Option<usize> {
-        let count = self.length(4)?;
-        (count <= self.rest.len()).then_some(count)
-    }
-
-    /// A length of this many bytes, or a compact one; null is none.
-    fn length(&mut self, bytes: usize) -> Option<usize> {
-        if self.compact {
-            return usize::try_from(self.varint()?.saturating_sub(1)).ok();
-        }
-        let (length, rest) = self.rest.split_at_checked(bytes)?;
-        self.rest = rest;
-        let length = match length {
-            [a, b] => i32::from(i16::from_be_bytes([*a, *b])),
-            [a, b, c, d] => i32::from_be_bytes([*a, *b, *c, *d]),
-            _ => return None,
-        };
-        if length == -1 {
-            Some(0)
-        } else {
-            usize::try_from(length).ok()
-        }
-    }
-
-    fn varint(&mut self) -> Option<u32> {
-        let mut value = 0u32;
-        for i in 0..5 {
-            let (byte, rest) = self.rest.split_first()?;
-            self.rest = rest;
-            value |= u32::from(byte & 0x7f).checked_shl(7 * i)?;
-            if *byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn skip(&mut self, bytes: usize) -> Option<()> {
-        self.rest = self.rest.get(bytes..)?;
-        Some(())
-    }
-}
 
 #[cfg(test)]
 mod tests {

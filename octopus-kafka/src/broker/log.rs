@@ -6,13 +6,16 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use octopus_core::{Position, Records as _, varint};
+use octopus_core::{Position, Records as _};
 
 use super::code::{self, Code};
 use crate::records::Reader;
 
+mod header;
 #[cfg(test)]
 mod tests;
+
+use header::{Header, counts, sequence_after};
 
 /// The length of a record batch up to its records.
 const HEADER: usize = 61;
@@ -352,81 +355,4 @@ impl Batch {
         }
         None
     }
-}
-
-/// The fields of a batch's header that the log looks at.
-#[derive(Debug, Default)]
-struct Header {
-    base_offset: i64,
-    /// Of the whole batch, with the twelve bytes before the length field's end.
-    length: usize,
-    magic: u8,
-    crc: u32,
-    codec: u8,
-    transactional: bool,
-    control: bool,
-    last_offset_delta: i32,
-    max_timestamp: i64,
-    producer_id: i64,
-    producer_epoch: i16,
-    base_sequence: i32,
-    count: i32,
-}
-
-impl Header {
-    fn read(batch: &[u8]) -> Option<Self> {
-        let attributes = i16::from_be_bytes(array(batch, 21)?);
-        Some(Self {
-            base_offset: i64::from_be_bytes(array(batch, 0)?),
-            length: usize::try_from(i32::from_be_bytes(array(batch, 8)?))
-                .ok()?
-                .checked_add(12)?,
-            magic: *batch.get(16)?,
-            crc: u32::from_be_bytes(array(batch, 17)?),
-            codec: u8::try_from(attributes & 7).ok()?,
-            transactional: attributes & 0x10 != 0,
-            control: attributes & 0x20 != 0,
-            last_offset_delta: i32::from_be_bytes(array(batch, 23)?),
-            max_timestamp: i64::from_be_bytes(array(batch, 35)?),
-            producer_id: i64::from_be_bytes(array(batch, 43)?),
-            producer_epoch: i16::from_be_bytes(array(batch, 51)?),
-            base_sequence: i32::from_be_bytes(array(batch, 53)?),
-            count: i32::from_be_bytes(array(batch, 57)?),
-        })
-    }
-
-    /// Whether a producer may send it: it makes no gaps, no markers and no offsets.
-    const fn is_a_producers(&self) -> bool {
-        self.base_offset == 0
-            && self.count >= 1
-            && self.last_offset_delta == self.count - 1
-            && self.codec <= 4
-            && !self.control
-            && (self.producer_id < 0 || self.base_sequence >= 0)
-    }
-
-    fn last_sequence(&self) -> i32 {
-        sequence_after(self.base_sequence, self.last_offset_delta)
-    }
-}
-
-/// Whether the bytes are so many records by their lengths.
-fn counts(mut records: &[u8], count: i32) -> bool {
-    for _ in 0..count {
-        let record = varint(records).and_then(|(length, rest)| rest.get(usize::try_from(length).ok()?..));
-        match record {
-            Some(rest) => records = rest,
-            None => return false,
-        }
-    }
-    records.is_empty()
-}
-
-fn array<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
-    bytes.get(from..from.checked_add(N)?)?.try_into().ok()
-}
-
-/// Sequences go on at 0 behind the largest number.
-const fn sequence_after(sequence: i32, by: i32) -> i32 {
-    sequence.wrapping_add(by) & i32::MAX
 }

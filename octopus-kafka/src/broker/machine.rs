@@ -13,11 +13,12 @@ use super::{
     Received, Settings,
     api::{Head, Request, Response, VERSIONS},
     code,
+    coordinator::Groups,
     fault::{Action, Faults},
-    group::{Answers, Groups},
+    group::Answers,
     guard,
     id::{ConnectionId, Ids},
-    refuse,
+    part, refuse,
     topic::Topics,
 };
 
@@ -114,7 +115,7 @@ impl Machine {
 
     /// A client has gone. What it asked for is done all the same, as far as the group is concerned.
     pub(crate) fn handle_disconnect(&mut self, id: ConnectionId) {
-        self.fetches.remove(&id);
+        self.unpark(id);
         if let Some(phase) = self.connections.remove(&id) {
             self.untime(id, &phase);
         }
@@ -214,7 +215,7 @@ impl Machine {
             return;
         };
         if let Some(refused) = pending.refused {
-            refuse::merge(&mut response, refused);
+            part::merge(&mut response, refused);
         }
         if let Some(Action::Edit(edit)) = &pending.action {
             edit(&mut response);
@@ -280,7 +281,7 @@ impl Machine {
                 self.outputs.push_back(Output::Ready(id));
             }
             Some(Action::Error(code)) => {
-                let part = topic.and_then(|topic| refuse::take_topic(&mut request, &topic));
+                let part = topic.and_then(|topic| part::take_topic(&mut request, &topic));
                 if let Some(part) = part {
                     let refused = self.refuse(&part, head.version, code);
                     if let Request::Fetch(rest) = &mut request {

@@ -42,6 +42,7 @@ use super::{
 use crate::records::{BatchWriter, Compression};
 
 mod faults;
+mod hostile;
 mod shell;
 mod versions;
 

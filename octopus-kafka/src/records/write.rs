@@ -167,7 +167,7 @@ impl BatchWriter {
 }
 
 /// Compresses a batch's records.
-fn pack(compression: Compression, records: Vec<u8>) -> Vec<u8> {
+pub(super) fn pack(compression: Compression, records: Vec<u8>) -> Vec<u8> {
     let packed = match compression {
         Compression::None => Ok(records),
         Compression::Gzip => {

@@ -32,17 +32,17 @@ impl Service {
         if let How::Fails(error) = how {
             return Err(error.clone());
         }
+        if let Effect::Topics(topics) = effect {
+            let held = topics.iter().filter(|topic| Kafka::holds(topic));
+            return Ok(Outcome::Topics(held.cloned().collect()));
+        }
         let Some(reader) = self.readers.get_mut(&instance) else {
             return Ok(Outcome::Done);
         };
         let key = reader.key.clone();
         let reset = reader.settings.auto_offset_reset;
         match effect {
-            Effect::Open(_) | Effect::Close | Effect::Leave => Ok(Outcome::Done),
-            Effect::Topics(topics) => {
-                let held = topics.iter().filter(|topic| Kafka::holds(topic));
-                Ok(Outcome::Topics(held.cloned().collect()))
-            }
+            Effect::Open(_) | Effect::Close | Effect::Leave | Effect::Topics(_) => Ok(Outcome::Done),
             Effect::Join(join) => {
                 self.kafka.commit(&key, &join.commit);
                 let How::Well { bits, .. } = how else {

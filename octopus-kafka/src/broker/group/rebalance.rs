@@ -33,7 +33,7 @@ pub(crate) struct Syncing {
 }
 
 impl Group {
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let members = self.members.values().filter_map(|member| member.deadline);
         members
             .chain(self.pending.values().copied())
@@ -42,7 +42,7 @@ impl Group {
             .min()
     }
 
-    pub(super) fn handle_timeout(&mut self, answers: &mut Answers, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, answers: &mut Answers, now: Instant) {
         let pending = self.pending.len();
         self.pending.retain(|_, until| *until > now);
         if self.pending.len() < pending {

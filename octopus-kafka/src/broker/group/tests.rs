@@ -1,11 +1,12 @@
 //! Groups, with a clock that is moved by hand.
 
 use kafka_protocol::messages::{
-    GroupId, join_group_request::JoinGroupRequestProtocol, leave_group_request::MemberIdentity,
-    sync_group_request::SyncGroupRequestAssignment,
+    GroupId, LeaveGroupRequest, join_group_request::JoinGroupRequestProtocol,
+    leave_group_request::MemberIdentity, sync_group_request::SyncGroupRequestAssignment,
 };
 
 use super::*;
+use crate::broker::coordinator::Groups;
 
 /// One group's coordinator.
 struct World {

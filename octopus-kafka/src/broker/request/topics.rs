@@ -1,6 +1,9 @@
 //! CreateTopics, DeleteTopics, DeleteRecords and DescribeConfigs.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use kafka_protocol::messages::{
     CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse,
@@ -33,7 +36,11 @@ const FROM_DEFAULT: i8 = 5;
 impl Machine {
     pub(crate) fn create_topics(&mut self, head: &Head, request: &CreateTopicsRequest) -> Response {
         let mut response = CreateTopicsResponse::default();
+        let mut seen = BTreeSet::new();
         for topic in &request.topics {
+            if !seen.insert(&topic.name) {
+                continue;
+            }
             let twice = request
                 .topics
                 .iter()
@@ -45,7 +52,9 @@ impl Machine {
             } else {
                 self.create_topic(topic, request.validate_only)
             };
-            let mut result = CreatableTopicResult::default().with_name(topic.name.clone());
+            let mut result = CreatableTopicResult::default()
+                .with_name(topic.name.clone())
+                .with_error_message(None);
             match created {
                 Ok((id, partitions, configs)) => {
                     result.topic_id = id;
@@ -208,6 +217,7 @@ impl Machine {
 
     fn describe_resource(&self, resource: &DescribeConfigsResource) -> DescribeConfigsResult {
         let mut result = DescribeConfigsResult::default()
+            .with_error_message(None)
             .with_resource_type(resource.resource_type)
             .with_resource_name(resource.resource_name.clone());
         let node = self.settings.node.id.to_string();

@@ -17,8 +17,8 @@ async fn talk(stream: &mut TcpStream, version: i16, request: &Request) -> io::Re
 }
 
 async fn say(stream: &mut TcpStream, frame: &[u8]) -> io::Result<()> {
-    stream.write_u32(u32::try_from(frame.len()).unwrap()).await?;
-    stream.write_all(frame).await
+    let length = u32::try_from(frame.len()).unwrap().to_be_bytes();
+    stream.write_all(&[&length, frame].concat()).await
 }
 
 async fn hear(stream: &mut TcpStream, api: ApiKey, version: i16) -> io::Result<Response> {

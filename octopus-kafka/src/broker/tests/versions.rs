@@ -55,7 +55,7 @@ fn every_version_of_every_api_is_refused_where_it_says_errors() {
 
 /// Older and newer ways to say the same, with what could be said in each version.
 #[expect(clippy::wildcard_enum_match_arm, reason = "an API that is not served")]
-fn requests(api: ApiKey, version: i16, topic_id: Uuid) -> Vec<Request> {
+pub(super) fn requests(api: ApiKey, version: i16, topic_id: Uuid) -> Vec<Request> {
     let group = || GroupId(text("g"));
     match api {
         ApiKey::Produce => vec![

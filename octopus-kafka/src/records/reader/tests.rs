@@ -3,6 +3,10 @@ use octopus_core::Header;
 use super::*;
 use crate::records::{BatchWriter, Compression};
 
+mod bounds;
+mod damage;
+mod round_trip;
+
 /// A record that was read, as its own.
 #[derive(Debug, Clone, PartialEq)]
 struct Owned {
@@ -37,7 +41,9 @@ fn read(reader: &mut Reader) -> (Vec<Owned>, Result<(), Fault>) {
                 records.push(record);
             }
             Some(Err(fault)) => {
+                let position = reader.position();
                 assert_eq!(reader.next().map(|again| again.err()), Some(Some(fault)));
+                assert_eq!(reader.position(), position);
                 return (records, Err(fault));
             }
             None => {
@@ -72,6 +78,34 @@ fn batch(compression: Compression, base_offset: i64, count: i64) -> BatchWriter 
     batch
 }
 
+fn plain(base_offset: i64, count: i64) -> Bytes {
+    batch(Compression::None, base_offset, count).finish()
+}
+
+/// Makes the checksum right again.
+fn sealed(mut batch: Vec<u8>) -> Vec<u8> {
+    let crc = crc32c::crc32c(&batch[21..]);
+    batch[17..21].copy_from_slice(&crc.to_be_bytes());
+    batch
+}
+
+/// A batch at offset 0 that says it has so many records, and has these bytes for them.
+fn raw(compression: Compression, count: i32, records: &[u8]) -> Vec<u8> {
+    let mut batch = plain(0, 1)[..61].to_vec();
+    batch.extend_from_slice(records);
+    let length = i32::try_from(batch.len() - 12).unwrap();
+    batch[8..12].copy_from_slice(&length.to_be_bytes());
+    batch[21..23].copy_from_slice(&(compression as i16).to_be_bytes());
+    batch[23..27].copy_from_slice(&count.saturating_sub(1).max(0).to_be_bytes());
+    batch[57..61].copy_from_slice(&count.to_be_bytes());
+    sealed(batch)
+}
+
+/// The bytes of one record: of the offset's delta, without key, value and headers.
+fn bare(offset_delta: u8) -> [u8; 7] {
+    [12, 0, 0, offset_delta << 1, 1, 1, 0]
+}
+
 /// [FE-11] Nothing below the position, everything from it on, and the batch's epoch goes along.
 #[test]
 fn reading_starts_at_the_position_also_within_a_batch() {
@@ -92,4 +126,88 @@ fn reading_starts_at_the_position_also_within_a_batch() {
         assert_eq!(offsets(&bytes, 105), (vec![], Ok(()), Position::at(105)));
         assert_eq!(offsets(&bytes, 1000), (vec![], Ok(()), Position::at(1000)));
     }
+}
+
+/// [FE-11] The position follows each record, and what comes behind a record is reached by the next call.
+#[test]
+fn the_position_is_behind_the_record_that_was_given() {
+    let mut first = batch(Compression::None, 0, 2);
+    first.last_offset_delta(9);
+    let bytes = [first.finish(), plain(10, 1)].concat();
+    let mut reader = Reader::new(bytes.into(), Position::at(0));
+    assert_eq!(reader.position(), Position::at(0));
+    for behind in [1, 2, 11] {
+        assert!(reader.next().unwrap().is_ok());
+        assert_eq!(reader.position(), at(behind, 4));
+    }
+    assert!(reader.next().is_none());
+}
+
+/// [D-21] Records of open and aborted transactions are given, the markers are not.
+#[test]
+fn markers_are_passed_and_transactions_are_read() {
+    let mut open = batch(Compression::None, 0, 3);
+    open.transactional(7);
+    let mut marker = batch(Compression::None, 3, 1);
+    marker.transactional(7).control();
+    let bytes = [open.finish(), marker.clone().finish(), plain(4, 1)].concat();
+    assert_eq!(offsets(&bytes, 0), (vec![0, 1, 2, 4], Ok(()), at(5, 4)));
+    assert_eq!(offsets(&bytes, 3), (vec![4], Ok(()), at(5, 4)));
+    let log_ends_with_marker = marker.finish();
+    assert_eq!(offsets(&log_ends_with_marker, 3), (vec![], Ok(()), at(4, 4)));
+}
+
+#[test]
+fn what_compaction_took_is_passed() {
+    for compression in Compression::ALL {
+        let mut gaps = BatchWriter::new(compression);
+        gaps.base_offset(10).leader_epoch(6).skip(2);
+        gaps.push(0, None, None, &[]);
+        gaps.skip(3).push(0, None, None, &[]);
+        gaps.last_offset_delta(20);
+        let mut empty = BatchWriter::new(compression);
+        empty.base_offset(31).leader_epoch(7).last_offset_delta(49);
+        let bytes = [gaps.finish(), empty.finish()].concat();
+        assert_eq!(offsets(&bytes, 10), (vec![12, 16], Ok(()), at(81, 7)));
+        assert_eq!(offsets(&bytes, 13), (vec![16], Ok(()), at(81, 7)));
+        assert_eq!(offsets(&bytes, 17), (vec![], Ok(()), at(81, 7)));
+        assert_eq!(
+            offsets(&bytes[..bytes.len() - 1], 17),
+            (vec![], Ok(()), at(31, 6))
+        );
+    }
+}
+
+#[test]
+fn nothing_is_no_record_and_no_fault() {
+    assert_eq!(offsets(b"", 5), (vec![], Ok(()), Position::at(5)));
+}
+
+#[test]
+fn a_position_has_no_epoch_where_the_batch_has_none() {
+    let bytes = batch(Compression::None, 0, 1).leader_epoch(-1).clone().finish();
+    assert_eq!(offsets(&bytes, 0).2, Position::at(1));
+}
+
+#[test]
+fn the_append_time_is_that_of_every_record() {
+    for compression in Compression::ALL {
+        let bytes = batch(compression, 0, 3).append_time(77).clone().finish();
+        let (records, _) = read(&mut Reader::new(bytes, Position::at(0)));
+        assert!(records.iter().all(|record| record.timestamp == 77));
+    }
+}
+
+#[test]
+fn records_of_a_plain_batch_lie_in_the_fetched_bytes() {
+    let bytes = plain(0, 1);
+    let mut reader = Reader::new(bytes.clone(), Position::at(0));
+    let record = reader.next().unwrap().unwrap();
+    let (buffer, value) = (record.buffer.unwrap(), record.value.unwrap());
+    assert_eq!(buffer.as_ptr(), bytes.as_ptr());
+    assert_eq!(buffer.slice_ref(value), &b"value"[..]);
+
+    let bytes = batch(Compression::Zstd, 0, 1).finish();
+    let mut reader = Reader::new(bytes, Position::at(0));
+    assert!(reader.next().unwrap().unwrap().buffer.is_none());
 }
