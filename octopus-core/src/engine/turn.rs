@@ -24,7 +24,8 @@ impl Engine {
         let Some(fetching) = self.fetching(id) else {
             return self.scheduler.leave(id);
         };
-        if fetching.had_turn() && now >= fetching.deadline {
+        // A wait of zero has its one turn at its deadline; behind that, a driver was late.
+        if now > fetching.deadline || (fetching.had_turn() && now == fetching.deadline) {
             let reply = fetching.conclusion();
             return self.conclude(id, reply, now);
         }

@@ -283,3 +283,19 @@ fn a_join_at_the_end_of_its_turn_leaves_the_poll_to_the_next() {
         .done(0, joins(&["t"]))
         .gives(["0: join t in 500", "1: fetch t@? in 500"]);
 }
+
+/// [FE-09] a turn that comes free behind the end of a fetch's wait is none of its.
+#[test]
+fn a_driver_that_was_late_does_not_prolong_a_wait() {
+    let mut world = World::limited(|limits| limits.max_polls = 1);
+    for name in ["a", "b"] {
+        world.set_up_create(1, name, settings());
+        world.set_up_assign(1, name, &[("t", 0)]);
+    }
+    world
+        .request_of(1, "a", 1, fetch(100))
+        .request_of(1, "b", 2, fetch(3000))
+        .gives(["0: fetch t@0 in 100"])
+        .oversleep(secs(5))
+        .gives(["cancel 0", "1 <- []", "2 <- 42901"]);
+}

@@ -84,6 +84,14 @@ impl World {
         self
     }
 
+    /// Lets time pass while the driver sleeps.
+    pub(crate) fn oversleep(&mut self, after: Duration) -> &mut Self {
+        self.now = self.start + after;
+        self.engine.handle_timeout(self.now);
+        self.drain();
+        self
+    }
+
     /// User 1 asks something of its instance `a`.
     pub(crate) fn request(&mut self, id: u64, command: Command) -> &mut Self {
         self.request_of(1, "a", id, command)
