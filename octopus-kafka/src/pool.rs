@@ -337,12 +337,6 @@ impl Drop for Lease {
     }
 }
 
-impl NoConnection {
-    pub(crate) fn during(self, api: crate::error::Api) -> Error {
-        Error::new(api, self.kind)
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

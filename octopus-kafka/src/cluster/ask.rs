@@ -37,12 +37,7 @@ impl Cluster {
     ) -> Result<(R::Response, i16), Error> {
         let api = Api::of(R::KEY);
         let address = self.address(broker, api)?;
-        let lease = self
-            .0
-            .pool
-            .lease(&address, class, deadline)
-            .await
-            .map_err(|no| no.during(api))?;
+        let lease = self.lease(&address, class, api, deadline).await?;
         exchange(&lease, client_id, &range, make, deadline)
             .await
             .map_err(|kind| Error::new(api, kind))
@@ -59,12 +54,7 @@ impl Cluster {
     ) -> Result<FetchResponse, Error> {
         let failed = |kind| Error::new(Api::Fetch, kind);
         let address = self.address(broker, Api::Fetch)?;
-        let lease = self
-            .0
-            .pool
-            .lease(&address, Class::Fetch, deadline)
-            .await
-            .map_err(|no| no.during(Api::Fetch))?;
+        let lease = self.lease(&address, Class::Fetch, Api::Fetch, deadline).await?;
         // Brokers that gave no topic ids are asked by name.
         let by_id = request
             .partitions
@@ -152,12 +142,31 @@ impl Cluster {
         }
     }
 
+    /// A connection to one broker. The cluster as a whole is unreachable only where no other broker is connected
+    /// either [ER-06] [ER-07].
+    async fn lease(&self, address: &str, class: Class, api: Api, deadline: Instant) -> Result<Lease, Error> {
+        self.0.pool.lease(address, class, deadline).await.map_err(|no| {
+            tracing::debug!(address, why = ?no.kind, "no connection to a broker");
+            Error::new(api, self.of_one_broker(no.kind))
+        })
+    }
+
+    /// What a broker's being out of reach means while others are there.
+    fn of_one_broker(&self, kind: Kind) -> Kind {
+        let is_live = |address: &Arc<str>| self.0.pool.is_live(address);
+        if matches!(kind, Kind::Unreachable(_)) && self.known_addresses().iter().any(is_live) {
+            Kind::Timeout
+        } else {
+            kind
+        }
+    }
+
     fn address(&self, broker: BrokerId, api: Api) -> Result<Arc<str>, Error> {
         let unknown = || Kind::Unreachable(format!("broker {}: it is not known", broker.0).into());
         self.0
             .metadata
             .address(broker)
-            .ok_or_else(|| Error::new(api, unknown()))
+            .ok_or_else(|| Error::new(api, self.of_one_broker(unknown())))
     }
 
     /// The addresses of the brokers that are known, then those of the bootstrap servers.
@@ -203,3 +212,6 @@ fn body(mut frame: Bytes, header_version: i16) -> Option<Bytes> {
     }
     Some(frame)
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,6 +83,9 @@ struct Entry {
 impl Cluster {
     /// A topic by its name on Kafka: from what is known, else the cluster is asked, for all that are wanted at once.
     pub(crate) async fn topic(&self, name: &str, deadline: Instant) -> Result<Topic, Error> {
+        if name.is_empty() || name.len() > TOPIC_NAME {
+            return Err(Error::new(Api::Metadata, Kind::InvalidTopic));
+        }
         let cache = &self.0.metadata;
         let late = || Error::new(Api::Metadata, Kind::Timeout);
         loop {
@@ -106,8 +109,9 @@ impl Cluster {
             }
             let mut names = vec![name.to_owned()];
             names.extend(cache.lock().want(name));
-            if let Some(topic) = self.ask_topics(&names, deadline).await?.first() {
-                return Ok(*topic);
+            // Only the topic's own refusal counts: the others belong to other callers.
+            if let Some(topic) = self.ask_each(&names, deadline).await?.into_iter().next() {
+                return topic;
             }
         }
     }
@@ -132,15 +136,36 @@ impl Cluster {
         if names.iter().any(|name| name.len() > TOPIC_NAME) {
             return Err(Error::new(Api::Metadata, Kind::InvalidTopic));
         }
+        self.ask_each(names, deadline).await?.into_iter().collect()
+    }
+
+    /// Asks the cluster for topics; gives what it says of each, in the order of their names.
+    async fn ask_each(
+        &self,
+        names: &[String],
+        deadline: Instant,
+    ) -> Result<Vec<Result<Topic, Error>>, Error> {
         let mut topics = Vec::new();
         for names in names.chunks(TOGETHER) {
-            let response = self.ask_any(4..=13, || request(names), deadline).await?;
-            if let Some(code) = response.error_code.err() {
-                return Err(Error::response(Api::Metadata, code));
-            }
-            topics.extend(self.0.metadata.keep(names, &response)?);
+            let response = self.ask_brokers(names, deadline).await?;
+            topics.extend(self.0.metadata.keep(names, &response));
         }
         Ok(topics)
+    }
+
+    /// Asks a broker for metadata. Where the brokers say that they are not the cluster any more, the bootstrap
+    /// servers are asked, once.
+    async fn ask_brokers(&self, names: &[String], deadline: Instant) -> Result<MetadataResponse, Error> {
+        let ask = || self.ask_any(4..=13, || request(names), deadline);
+        let mut response = ask().await?;
+        if response.error_code.err() == Some(ResponseError::RebootstrapRequired) {
+            self.0.metadata.lock().brokers.clear();
+            response = ask().await?;
+        }
+        match response.error_code.err() {
+            Some(code) => Err(Error::response(Api::Metadata, code)),
+            None => Ok(response),
+        }
     }
 
     /// The broker that makes topics; asked for if none is known.
@@ -149,8 +174,8 @@ impl Cluster {
         if let Some(controller) = known {
             return Ok(controller);
         }
-        let response = self.ask_any(4..=13, || request(&[]), deadline).await?;
-        self.0.metadata.keep(&[], &response)?;
+        let response = self.ask_brokers(&[], deadline).await?;
+        self.0.metadata.keep(&[], &response);
         let known = self.0.metadata.lock().controller;
         known.ok_or_else(|| Error::response(Api::Metadata, ResponseError::NotController))
     }
@@ -181,8 +206,8 @@ impl Cache {
         self.lock().brokers.insert(broker, address(host, port));
     }
 
-    /// Keeps an answer, and gives what it says of `names`, in their order.
-    fn keep(&self, names: &[String], response: &MetadataResponse) -> Result<Vec<Topic>, Error> {
+    /// Keeps an answer, and gives what it says of each of `names`, in their order.
+    fn keep(&self, names: &[String], response: &MetadataResponse) -> Vec<Result<Topic, Error>> {
         let now = Instant::now();
         let mut state = self.lock();
         if !response.brokers.is_empty() {
@@ -201,10 +226,10 @@ impl Cache {
         for name in names {
             let topic = answers
                 .get(&**name)
-                .map_or(Ok(Topic::Missing), |answer| read(answer))?;
-            topics.push(state.merge(name, topic, now));
+                .map_or(Ok(Topic::Missing), |answer| read(answer));
+            topics.push(topic.map(|topic| state.merge(name, topic, now)));
         }
-        Ok(topics)
+        topics
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

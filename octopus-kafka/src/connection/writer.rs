@@ -1,6 +1,6 @@
 //! Sends requests whole, in the order in which they came.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use tokio::{
@@ -10,6 +10,8 @@ use tokio::{
 
 use super::{Awaited, CORRELATION_ID, Lost, Outgoing, Shared};
 
+/// The time that the end of the stream may take to send.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// The bytes of small requests that go out in one write.
 const JOINED: usize = 64 * 1024;
 
@@ -65,9 +67,13 @@ pub(super) async fn run<S: AsyncWrite>(
             }
         }
         shared.touch();
-        if let Err(error) = write(&mut stream, &mut joined).await {
-            shared.poison(&error.to_string());
-            break;
+        // A peer that takes nothing must not keep the task once the reader gave the connection up.
+        tokio::select! {
+            written = write(&mut stream, &mut joined) => if let Err(error) = written {
+                shared.poison(&error.to_string());
+                break;
+            },
+            () = sent.closed() => break,
         }
     }
     // Those still on their way here were never sent.
@@ -81,11 +87,68 @@ pub(super) async fn run<S: AsyncWrite>(
         }));
         shared.end();
     }
-    let _ = stream.shutdown().await;
+    // A clean end, where the peer takes it at once; the socket closes in any case.
+    let _ = tokio::time::timeout(LAST_WORD, stream.shutdown()).await;
 }
 
 async fn write<S: AsyncWrite>(stream: &mut WriteHalf<S>, bytes: &mut BytesMut) -> io::Result<()> {
     stream.write_all(bytes).await?;
     bytes.clear();
     stream.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, atomic::AtomicUsize};
+
+    use tokio::{
+        io::split,
+        sync::oneshot,
+        time::{Instant, timeout},
+    };
+
+    use super::{super::State, *};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_nothing_does_not_keep_the_task() {
+        let (here, _there) = tokio::io::duplex(16);
+        let (_read, write) = split(here);
+        let (requests, outgoing) = mpsc::unbounded_channel();
+        let (sent, mut awaited) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            in_flight: AtomicUsize::new(2),
+            state: Mutex::new(State {
+                fault: None,
+                used: Instant::now(),
+                throttled: None,
+            }),
+        });
+        let run = tokio::spawn(run(write, outgoing, sent, Arc::clone(&shared)));
+        let request = || {
+            let (answer, answered) = oneshot::channel();
+            let frame = BytesMut::zeroed(JOINED);
+            let deadline = Instant::now();
+            (
+                Outgoing {
+                    frame,
+                    deadline,
+                    answer,
+                },
+                answered,
+            )
+        };
+        let ((first, _first), (second, unsent)) = (request(), request());
+        assert!(requests.send(first).is_ok());
+        let begun = awaited.recv().await.unwrap();
+        assert_eq!(begun.correlation_id, 1);
+        assert!(requests.send(second).is_ok());
+        shared.poison("it did not answer in time");
+        drop(awaited);
+        timeout(Duration::from_secs(60), run)
+            .await
+            .expect("it ends")
+            .unwrap();
+        let lost = unsent.await.unwrap().unwrap_err();
+        assert!(!lost.sent, "the second never began");
+    }
 }
