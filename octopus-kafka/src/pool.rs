@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     backoff,
     connection::Connection,
-    error::{Error, Kind},
+    error::Kind,
     frame::Budget,
     transport,
 };
