@@ -10,7 +10,10 @@ pub(crate) type Field = (i16, i16, Kind);
 
 /// What a field is made of.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "broker"), allow(dead_code, reason = "some are in requests only"))]
+#[cfg_attr(
+    not(feature = "broker"),
+    allow(dead_code, reason = "some are in requests only")
+)]
 pub(crate) enum Kind {
     /// So many bytes.
     Fixed(usize),

@@ -16,13 +16,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{
-    backoff,
-    connection::Connection,
-    error::Kind,
-    frame::Budget,
-    transport,
-};
+use crate::{backoff, connection::Connection, error::Kind, frame::Budget, transport};
 
 /// The time without a request after which a connection is closed; brokers close theirs after ten minutes.
 const IDLE: Duration = Duration::from_secs(240);
