@@ -88,3 +88,31 @@ async fn until(wake: Option<std::time::Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use octopus_core::{Namespace, Subject};
+
+    use super::*;
+    use crate::{Cluster, Config};
+
+    /// Ten thousand idle members take ten thousand times this, and what stands in their strings.
+    #[tokio::test]
+    async fn a_member_costs_little() {
+        let cluster = Cluster::new(Config::new(vec!["127.0.0.1:1".to_owned()]));
+        let name = Namespace::of(Subject::from_uuid(1)).qualify("group");
+        let group = Group::new(cluster, name, "octopus-group-one".to_owned(), |_| {});
+        let beat = Request::Heartbeat {
+            member_id: String::new(),
+            generation: 1,
+        };
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let task = size_of_val(&drive(Arc::clone(&group)));
+        let flight = size_of_val(&send::send(&group, beat, deadline));
+        let idle = task + size_of::<Group>();
+        assert!(idle < 1536, "{idle} bytes while it waits");
+        assert!(flight < 4096, "{flight} bytes while a heartbeat is on its way");
+    }
+}

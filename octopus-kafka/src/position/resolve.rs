@@ -200,15 +200,21 @@ pub(crate) async fn each_topic(
     topics: BTreeSet<String>,
     deadline: Instant,
 ) -> Vec<(String, Result<Topic, crate::Error>)> {
+    let mut found = Vec::new();
     let mut asked = JoinSet::new();
     for topic in topics {
+        if let Some(known) = cluster.known(&topic) {
+            found.push((topic, Ok(known)));
+            continue;
+        }
         let cluster = cluster.clone();
         asked.spawn(async move {
             let info = cluster.topic(&topic, deadline).await;
             (topic, info)
         });
     }
-    asked.join_all().await
+    found.extend(asked.join_all().await);
+    found
 }
 
 fn list_offsets(asked: &[(String, TopicInfo)], bound: Bound) -> ListOffsetsRequest {

@@ -106,7 +106,7 @@ async fn a_turn_without_a_wait_takes_what_is_there() {
     assert!(waits.into_iter().all(|wait| wait == 0));
 }
 
-/// [FE-13] [CR-07]
+/// [FE-13] [CR-07] [D-21]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fetch_asks_for_a_mebibyte_and_the_bytes_to_wait_for() {
     let world = World::embedded().await;
