@@ -2,8 +2,10 @@
 //! committed corpora can be replayed by an ordinary test.
 #![forbid(unsafe_code)]
 
+pub mod decompress;
 pub mod json;
 pub mod log;
 pub mod parse;
+pub mod records;
 pub mod reply;
 pub mod text;

@@ -3,6 +3,11 @@
 use std::{fs, path::Path};
 
 #[test]
+fn every_input_of_the_decompress_corpus_holds() {
+    replay("decompress", octopus_fuzz::decompress::check);
+}
+
+#[test]
 fn every_input_of_the_json_corpus_holds() {
     replay("json", octopus_fuzz::json::check);
 }
@@ -10,6 +15,11 @@ fn every_input_of_the_json_corpus_holds() {
 #[test]
 fn every_input_of_the_parse_corpus_holds() {
     replay("parse", octopus_fuzz::parse::check);
+}
+
+#[test]
+fn every_input_of_the_records_corpus_holds() {
+    replay("records", octopus_fuzz::records::check);
 }
 
 #[test]

@@ -9,15 +9,16 @@ const TIME: i64 = 1_700_000_000_000;
 const STEP: i64 = 60 * 86_400_000;
 
 type Part = Option<Vec<u8>>;
-type Read = (i64, i64, Part, Part, Vec<(Vec<u8>, Part)>);
+type Headers = Vec<(Vec<u8>, Part)>;
+type Read = (i64, i64, Part, Part, Headers);
 
 fn golden(file: &str) -> Bytes {
     let path = format!("{}/tests/golden/{file}.bin", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read(path).unwrap().into()
+    std::fs::read(path).expect("a golden file").into()
 }
 
 /// The records that were produced: their keys, values and headers.
-fn produced() -> Vec<(Part, Part, Vec<(Vec<u8>, Part)>)> {
+fn produced() -> Vec<(Part, Part, Headers)> {
     let part = |bytes: &[u8]| Some(bytes.to_vec());
     let header = |name: &str, value: &[u8]| (name.as_bytes().to_vec(), part(value));
     let null = |name: &str| (name.as_bytes().to_vec(), None);
@@ -71,7 +72,7 @@ fn read(bytes: Bytes, from: i64) -> (Vec<Read>, Position) {
     let mut reader = Reader::new(bytes, Position::at(from));
     let mut records = Vec::new();
     while let Some(record) = reader.next() {
-        records.push(own(record.unwrap()));
+        records.push(own(record.expect("a record")));
     }
     (records, reader.position())
 }

@@ -32,15 +32,15 @@ impl Inflate {
     /// [`Fault`] where the start of `packed` is wrong, or there is no memory for a context.
     pub(super) fn open(
         compression: Compression,
-        packed: Bytes,
+        packed: impl FnOnce() -> Bytes,
         context: &mut Option<Context>,
     ) -> Result<Option<Self>, Fault> {
         Ok(Some(match compression {
             Compression::None => return Ok(None),
-            Compression::Gzip => Self::Gzip(Box::new(MultiGzDecoder::new(packed.reader()))),
-            Compression::Snappy => Self::Snappy(Snappy::new(packed)?),
-            Compression::Lz4 => Self::Lz4(Box::new(FrameDecoder::new(packed.reader()))),
-            Compression::Zstd => Self::Zstd(Zstandard::new(packed, context.take())?),
+            Compression::Gzip => Self::Gzip(Box::new(MultiGzDecoder::new(packed().reader()))),
+            Compression::Snappy => Self::Snappy(Snappy::new(packed())?),
+            Compression::Lz4 => Self::Lz4(Box::new(FrameDecoder::new(packed().reader()))),
+            Compression::Zstd => Self::Zstd(Zstandard::new(packed(), context.take())?),
         }))
     }
 

@@ -151,7 +151,7 @@ impl Reader {
         let open = if batch.control || batch.record_count == 0 || batch.last_offset < self.position.offset {
             Open::new(&batch, 0, Source::Plain(0..0))
         } else {
-            let packed = self.records.slice_ref(batch.records);
+            let packed = || self.records.slice_ref(batch.records);
             let source = match Inflate::open(batch.compression, packed, &mut self.context) {
                 Ok(Some(stream)) => Source::Packed(stream),
                 Ok(None) => Source::Plain(self.at - batch.records.len()..self.at),

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use bytes::{BufMut, Bytes};
 use flate2::write::GzEncoder;
-use lz4_flex::frame::FrameEncoder;
+use lz4_flex::frame::{BlockSize, FrameEncoder, FrameInfo};
 
 use super::Compression;
 #[cfg(any(test, feature = "broker"))]
@@ -176,7 +176,8 @@ pub(super) fn pack(compression: Compression, records: Vec<u8>) -> Vec<u8> {
         }
         Compression::Snappy => Ok(snappy(&records)),
         Compression::Lz4 => {
-            let mut lz4 = FrameEncoder::new(Vec::new());
+            let blocks = FrameInfo::new().block_size(BlockSize::Max64KB);
+            let mut lz4 = FrameEncoder::with_frame_info(blocks, Vec::new());
             lz4.write_all(&records).and_then(|()| Ok(lz4.finish()?))
         }
         Compression::Zstd => zstd::bulk::compress(&records, 0),
