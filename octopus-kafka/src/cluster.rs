@@ -20,6 +20,7 @@ use crate::{
     fetcher,
     frame::Budget,
     pool::Pool,
+    transport,
 };
 
 /// One cluster, shared by all that speak to it; clones are the same one.
@@ -45,7 +46,7 @@ impl Cluster {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let budget = Budget::new(config.fetch_memory);
-        let pool = Pool::new(config.control_frame, config.fetch_frame, budget);
+        let pool = Pool::new(transport::tcp(), config.control_frame, config.fetch_frame, budget);
         Self(Arc::new(Inner {
             config,
             pool,
@@ -64,7 +65,7 @@ impl Cluster {
         if self.is_live() {
             return Ok(());
         }
-        self.any_broker(Api::Metadata, Instant::now() + within)
+        self.any_broker(Api::Metadata, &[], Instant::now() + within)
             .await
             .map(drop)
     }

@@ -5,6 +5,7 @@ mod reader;
 mod writer;
 
 use std::{
+    any::Any,
     ops::RangeInclusive,
     sync::{
         Arc, Mutex, PoisonError,
@@ -20,7 +21,7 @@ use kafka_protocol::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, timeout_at},
 };
 
@@ -50,13 +51,16 @@ pub(crate) struct Connection {
 struct Shared {
     /// The requests without their answer.
     in_flight: AtomicUsize,
+    /// Why the connection is of no more use; both tasks end at once when it is set, and the stream with them.
+    fault: watch::Sender<Option<Arc<str>>>,
     state: Mutex<State>,
 }
 
+/// What a request holds until its answer came or never will, though its caller left.
+pub(crate) type Hold = Arc<dyn Any + Send + Sync>;
+
 #[derive(Debug)]
 struct State {
-    /// Why the connection is of no more use.
-    fault: Option<Arc<str>>,
     /// When it was last asked or answered.
     used: Instant,
     /// Until when the broker does not read from it, as it said [ER-04].
@@ -70,6 +74,7 @@ struct Outgoing {
     frame: BytesMut,
     deadline: Instant,
     answer: oneshot::Sender<Result<Bytes, Lost>>,
+    hold: Option<Hold>,
 }
 
 /// A request that was sent, or is just being sent.
@@ -78,6 +83,7 @@ struct Awaited {
     correlation_id: i32,
     deadline: Instant,
     answer: oneshot::Sender<Result<Bytes, Lost>>,
+    _hold: Option<Hold>,
 }
 
 /// A request that gets no answer.
@@ -113,12 +119,12 @@ impl Connection {
         let (requests, outgoing) = mpsc::unbounded_channel();
         let (sent, awaited) = mpsc::unbounded_channel();
         let state = State {
-            fault: None,
             used: Instant::now(),
             throttled: None,
         };
         let shared = Arc::new(Shared {
             in_flight: AtomicUsize::new(0),
+            fault: watch::Sender::new(None),
             state: Mutex::new(state),
         });
         tokio::spawn(writer::run(write, outgoing, sent, Arc::clone(&shared)));
@@ -147,7 +153,7 @@ impl Connection {
                 request.encode(out, version).map_err(|_| Kind::Malformed)
             });
             let body = self
-                .exchange(frame.map_err(failed)?, deadline)
+                .exchange(frame.map_err(failed)?, None, deadline)
                 .await
                 .map_err(failed)?;
             match Versions::read(version, &body) {
@@ -161,13 +167,14 @@ impl Connection {
     }
 
     /// Sends one request in the highest common version and waits for its answer. Dropping the future forgets the
-    /// answer; the request goes out whole or not at all.
+    /// answer; the request goes out whole or not at all. `hold` falls when the broker is done with it.
     pub(crate) async fn send(
         &self,
         api_key: i16,
         range: &RangeInclusive<i16>,
         client_id: &str,
         body: impl FnOnce(i16, &mut BytesMut) -> Result<(), Kind>,
+        hold: Option<Hold>,
         deadline: Instant,
     ) -> Result<Answer, Kind> {
         let version = self.versions.choose(api_key, range).ok_or(Kind::Unsupported)?;
@@ -176,11 +183,11 @@ impl Connection {
             Some(body) => body(version, out),
             None => Err(Kind::Malformed),
         })?;
-        let bytes = self.exchange(frame, deadline).await?;
+        let bytes = self.exchange(frame, hold, deadline).await?;
         Ok(Answer { bytes, version })
     }
 
-    async fn exchange(&self, frame: BytesMut, deadline: Instant) -> Result<Bytes, Kind> {
+    async fn exchange(&self, frame: BytesMut, hold: Option<Hold>, deadline: Instant) -> Result<Bytes, Kind> {
         let (answer, answered) = oneshot::channel();
         self.shared.in_flight.fetch_add(1, Ordering::AcqRel);
         // A caller in a hurry gives up; the broker is at fault only when it takes unusually long.
@@ -189,6 +196,7 @@ impl Connection {
             frame,
             deadline: patience,
             answer,
+            hold,
         }) {
             drop(unsent);
             self.shared.in_flight.fetch_sub(1, Ordering::AcqRel);
@@ -216,13 +224,13 @@ impl Connection {
 
     /// Why it can't be used any more, if so.
     pub(crate) fn fault(&self) -> Option<Arc<str>> {
-        self.shared.lock().fault.clone()
+        self.shared.fault.borrow().clone()
     }
 
     /// Whether it may be asked: not at fault, and not throttled.
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
-        let state = self.shared.lock();
-        state.fault.is_none() && state.throttled.is_none_or(|until| until <= now)
+        let throttled = self.shared.lock().throttled;
+        self.shared.fault.borrow().is_none() && throttled.is_none_or(|until| until <= now)
     }
 
     /// The broker said that it will not read from this connection until then.
@@ -246,9 +254,21 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the first fault.
+    /// Notes the first fault, and gives it.
     fn poison(&self, why: &str) -> Arc<str> {
-        Arc::clone(self.lock().fault.get_or_insert_with(|| why.into()))
+        let mut first = None;
+        self.fault.send_if_modified(|fault| {
+            let is_new = fault.is_none();
+            first = Some(Arc::clone(fault.get_or_insert_with(|| why.into())));
+            is_new
+        });
+        first.unwrap_or_else(|| why.into())
+    }
+
+    /// Ends when the connection is of no more use.
+    async fn ended(&self) {
+        // It can't fail: the sender is in `self`.
+        let _ = self.fault.subscribe().wait_for(Option::is_some).await;
     }
 
     fn touch(&self) {

@@ -194,6 +194,7 @@ fn row(api: Api, code: ResponseError) -> octopus_core::Error {
         | Code::NotController
         | Code::ConcurrentTransactions
         | Code::KafkaStorageError
+        | Code::ReassignmentInProgress
         | Code::FetchSessionIdNotFound
         | Code::InvalidFetchSessionEpoch
         | Code::ListenerNotFound

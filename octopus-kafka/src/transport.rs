@@ -1,9 +1,10 @@
 //! How a connection to a broker is opened. Plain TCP.
 
-use std::{io, time::Duration};
+use std::{io, pin::Pin, sync::Arc, time::Duration};
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
     time::{Instant, timeout_at},
 };
@@ -13,9 +14,30 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// The silence after which the system asks whether the other side is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// Opens a connection to `address`, `HOST:PORT`, by the first of the host's addresses that takes it.
-pub(crate) async fn connect(address: &str, deadline: Instant) -> io::Result<TcpStream> {
-    let deadline = deadline.min(Instant::now() + CONNECT_WAIT);
+/// Both directions of a connection.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A stream that is being opened.
+pub(crate) type Opening = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
+
+/// Opens streams to addresses, `HOST:PORT`, each within a limit of its own.
+pub(crate) type Dialer = Arc<dyn Fn(Arc<str>) -> Opening + Send + Sync>;
+
+/// Plain TCP.
+pub(crate) fn tcp() -> Dialer {
+    Arc::new(|address| {
+        Box::pin(async move {
+            let stream = connect(&address).await?;
+            Ok(Box::new(stream) as Box<dyn Stream>)
+        })
+    })
+}
+
+/// Opens a connection by the first of the host's addresses that takes it.
+async fn connect(address: &str) -> io::Result<TcpStream> {
+    let deadline = Instant::now() + CONNECT_WAIT;
     let slow = |_| io::Error::from(io::ErrorKind::TimedOut);
     let found: Vec<_> = timeout_at(deadline, lookup_host(address))
         .await

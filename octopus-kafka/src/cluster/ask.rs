@@ -22,6 +22,8 @@ use crate::{
 const CLIENT_ID: &str = "octopus";
 /// The longest that one broker is waited for while others may be there.
 const ONE_BROKER: Duration = Duration::from_secs(5);
+/// The least time between two rounds over all brokers.
+const AGAIN: Duration = Duration::from_millis(50);
 
 impl Cluster {
     /// One request on a connection of this class to this broker, in the highest version that both speak; `make` builds
@@ -87,18 +89,27 @@ impl Cluster {
         Ok(response)
     }
 
-    /// A connection for control requests to any broker: a known one, or a bootstrap server. Tries them in turn, each
-    /// again after its backoff, until one answers or the time is over.
-    pub(super) async fn any_broker(&self, api: Api, deadline: Instant) -> Result<Lease, Error> {
+    /// A connection for control requests to any broker: a known one, or a bootstrap server; those of `avoid` last.
+    /// Tries them in turn, each again after its backoff, until one answers or the time is over.
+    pub(super) async fn any_broker(
+        &self,
+        api: Api,
+        avoid: &[Arc<str>],
+        deadline: Instant,
+    ) -> Result<(Arc<str>, Lease), Error> {
         loop {
             let mut addresses = self.known_addresses();
-            addresses.sort_by_key(|address| !self.0.pool.is_live(address));
+            addresses.sort_by_key(|address| (avoid.contains(address), self.0.pool.standing(address)));
+            let count = addresses.len();
             let mut earliest = None;
             let mut last = Kind::Unreachable("any broker: there are no bootstrap servers".into());
-            for address in addresses {
-                let limit = deadline.min(Instant::now() + ONE_BROKER);
+            for (i, address) in addresses.into_iter().enumerate() {
+                // One that swallows packets leaves time for those behind it; it is still being connected to then.
+                let left = deadline.saturating_duration_since(Instant::now());
+                let share = left / u32::try_from(count - i).unwrap_or(u32::MAX);
+                let limit = Instant::now() + share.min(ONE_BROKER);
                 match self.0.pool.lease(&address, Class::Control, limit).await {
-                    Ok(lease) => return Ok(lease),
+                    Ok(lease) => return Ok((address, lease)),
                     Err(no) => {
                         earliest = Some(earliest.map_or(no.next, |earliest: Instant| earliest.min(no.next)));
                         last = no.kind;
@@ -106,14 +117,16 @@ impl Cluster {
                 }
             }
             match earliest.filter(|next| *next < deadline) {
-                Some(next) => sleep_until(next).await,
+                Some(next) => sleep_until(next.max(Instant::now() + AGAIN).min(deadline)).await,
                 None => {
                     sleep_until(deadline).await;
-                    let unheard = || Kind::Unreachable("any broker in time".into());
-                    let kind = if matches!(last, Kind::Malformed | Kind::Unreachable(_)) {
-                        last
-                    } else {
-                        unheard()
+                    let kind = match last {
+                        Kind::Malformed | Kind::Unreachable(_) => last,
+                        Kind::Timeout
+                        | Kind::Closed { .. }
+                        | Kind::Unsupported
+                        | Kind::InvalidTopic
+                        | Kind::Response(_) => Kind::Unreachable("any broker in time".into()),
                     };
                     return Err(Error::new(api, kind));
                 }
@@ -121,7 +134,7 @@ impl Cluster {
         }
     }
 
-    /// A control request to any broker, on another one if a connection breaks.
+    /// A control request to any broker, on another one if a connection breaks or is silent.
     pub(super) async fn ask_any<R: Request>(
         &self,
         range: RangeInclusive<i16>,
@@ -129,13 +142,20 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<R::Response, Error> {
         let api = Api::of(R::KEY);
+        let mut avoid = Vec::new();
         loop {
-            let lease = self.any_broker(api, deadline).await?;
-            let limit = deadline.min(Instant::now() + ONE_BROKER);
-            match exchange(&lease, CLIENT_ID, &range, |_| make(), limit).await {
+            let (address, lease) = self.any_broker(api, &avoid, deadline).await?;
+            let asked = Instant::now();
+            let left = deadline.saturating_duration_since(asked);
+            let share = (left / 2).clamp(AGAIN, ONE_BROKER).min(left);
+            match exchange(&lease, CLIENT_ID, &range, |_| make(), asked + share).await {
                 Ok((answer, _)) => return Ok(answer),
-                Err(Kind::Timeout | Kind::Closed { .. }) if Instant::now() < deadline => {
-                    lease.poison("it did not answer");
+                Err(kind @ (Kind::Timeout | Kind::Closed { .. })) if Instant::now() < deadline => {
+                    // Others may share the connection: it is only given up for a long silence.
+                    if kind == Kind::Timeout && share == ONE_BROKER {
+                        lease.poison("it did not answer");
+                    }
+                    avoid.push(address);
                 }
                 Err(kind) => return Err(Error::new(api, kind)),
             }

@@ -1,11 +1,13 @@
 //! Making a topic.
 
+use std::time::Duration;
+
 use kafka_protocol::{
     error::{ParseResponseErrorCode, ResponseError},
     messages::{CreateTopicsRequest, TopicName as KafkaTopic, create_topics_request::CreatableTopic},
     protocol::StrBytes,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::{Class, Cluster, Topic};
 use crate::{
@@ -15,6 +17,8 @@ use crate::{
 
 /// The time that Kafka has for it, in milliseconds.
 const TIMEOUT_MS: i32 = 10_000;
+/// The time between two looks whether it has a leader.
+const LOOK: Duration = Duration::from_millis(50);
 
 impl Cluster {
     pub(super) async fn create(&self, topic: &str, deadline: Instant) -> Result<(), Error> {
@@ -24,28 +28,38 @@ impl Cluster {
             let sent = self
                 .request(controller, Class::Control, "octopus", 3..=7, make, deadline)
                 .await;
-            let code = match sent {
-                Ok((response, _)) => match response.topics.first() {
-                    Some(made) => made.error_code.err(),
-                    None => return Err(Error::new(Api::CreateTopics, Kind::Malformed)),
+            let error = match sent {
+                Ok((response, _)) => match response.topics.first().map(|made| made.error_code.err()) {
+                    Some(None) => break,
+                    Some(Some(code)) => Error::response(Api::CreateTopics, code),
+                    None => Error::new(Api::CreateTopics, Kind::Malformed),
                 },
-                Err(error) => return Err(error),
+                Err(error) => error,
             };
-            match code {
-                None => break,
-                Some(code @ ResponseError::NotController) if Instant::now() < deadline => {
-                    tracing::debug!(?code, "another broker makes topics");
-                    self.forget_controller();
-                    tokio::time::sleep(backoff::wait(tries, 0)).await;
-                }
-                Some(code) => return Err(Error::response(Api::CreateTopics, code)),
+            let moved = matches!(
+                error.kind(),
+                Kind::Response(ResponseError::NotController)
+                    | Kind::Unreachable(_)
+                    | Kind::Closed { sent: false, .. }
+            );
+            let next = Instant::now() + backoff::wait(tries, u64::from(tries));
+            self.forget_controller();
+            if !moved || next >= deadline {
+                return Err(error);
             }
+            tracing::debug!(%error, "another broker makes topics");
+            sleep_until(next).await;
         }
         loop {
-            self.stale(topic);
+            self.made(topic);
             match self.topic(topic, deadline).await? {
                 Topic::Known(info) if info.leader.is_some() => return Ok(()),
-                Topic::Known(_) | Topic::Missing | Topic::Denied => {}
+                Topic::Known(_) | Topic::Missing | Topic::Denied => {
+                    sleep_until(deadline.min(Instant::now() + LOOK)).await
+                }
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::new(Api::CreateTopics, Kind::Timeout));
             }
         }
     }

@@ -16,7 +16,7 @@ use kafka_protocol::{
 };
 use tokio::{
     sync::Mutex as Gate,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 use uuid::Uuid;
 
@@ -71,6 +71,8 @@ struct State {
     brokers: HashMap<BrokerId, Arc<str>>,
     controller: Option<BrokerId>,
     wanted: BTreeSet<Arc<str>>,
+    /// How many topics were left when the old ones last went.
+    swept_to: usize,
 }
 
 #[derive(Debug)]
@@ -109,7 +111,7 @@ impl Cluster {
             }
             let mut names = vec![name.to_owned()];
             names.extend(cache.lock().want(name));
-            // Only the topic's own refusal counts: the others belong to other callers.
+            // What is wrong with another name is no matter of this one's.
             if let Some(topic) = self.ask_each(&names, deadline).await?.into_iter().next() {
                 return topic;
             }
@@ -124,7 +126,8 @@ impl Cluster {
         }
     }
 
-    /// An answer contradicted what is known of a topic: it is asked for before its next use.
+    /// An answer contradicted what is known of a topic: it is asked for before its next use. One that the cluster does
+    /// not list is asked for once a second, whatever is said of it.
     pub(crate) fn stale(&self, name: &str) {
         if let Some(entry) = self.0.metadata.lock().topics.get_mut(name) {
             entry.stale = true;
@@ -147,24 +150,25 @@ impl Cluster {
     ) -> Result<Vec<Result<Topic, Error>>, Error> {
         let mut topics = Vec::new();
         for names in names.chunks(TOGETHER) {
-            let response = self.ask_brokers(names, deadline).await?;
+            let response = self.metadata(names, deadline).await?;
             topics.extend(self.0.metadata.keep(names, &response));
         }
         Ok(topics)
     }
 
     /// Asks a broker for metadata. Where the brokers say that they are not the cluster any more, the bootstrap
-    /// servers are asked, once.
-    async fn ask_brokers(&self, names: &[String], deadline: Instant) -> Result<MetadataResponse, Error> {
-        let ask = || self.ask_any(4..=13, || request(names), deadline);
-        let mut response = ask().await?;
-        if response.error_code.err() == Some(ResponseError::RebootstrapRequired) {
-            self.0.metadata.lock().brokers.clear();
-            response = ask().await?;
-        }
-        match response.error_code.err() {
-            Some(code) => Err(Error::response(Api::Metadata, code)),
-            None => Ok(response),
+    /// servers are asked.
+    async fn metadata(&self, names: &[String], deadline: Instant) -> Result<MetadataResponse, Error> {
+        loop {
+            let response = self.ask_any(4..=13, || request(names), deadline).await?;
+            match response.error_code.err() {
+                None => return Ok(response),
+                Some(ResponseError::RebootstrapRequired) if Instant::now() + PACE < deadline => {
+                    self.0.metadata.lock().brokers.clear();
+                    sleep(PACE).await;
+                }
+                Some(code) => return Err(Error::response(Api::Metadata, code)),
+            }
         }
     }
 
@@ -174,10 +178,15 @@ impl Cluster {
         if let Some(controller) = known {
             return Ok(controller);
         }
-        let response = self.ask_brokers(&[], deadline).await?;
+        let response = self.metadata(&[], deadline).await?;
         self.0.metadata.keep(&[], &response);
         let known = self.0.metadata.lock().controller;
         known.ok_or_else(|| Error::response(Api::Metadata, ResponseError::NotController))
+    }
+
+    /// A topic was just made: that it was not listed is no longer believed.
+    pub(super) fn made(&self, name: &str) {
+        self.0.metadata.lock().topics.remove(name);
     }
 
     pub(super) fn forget_controller(&self) {
@@ -206,7 +215,7 @@ impl Cache {
         self.lock().brokers.insert(broker, address(host, port));
     }
 
-    /// Keeps an answer, and gives what it says of each of `names`, in their order.
+    /// Keeps an answer, and gives what it says of `names`, in their order.
     fn keep(&self, names: &[String], response: &MetadataResponse) -> Vec<Result<Topic, Error>> {
         let now = Instant::now();
         let mut state = self.lock();
@@ -222,14 +231,14 @@ impl Cache {
             .iter()
             .filter_map(|topic| Some((topic.name.as_ref()?.as_str(), topic)))
             .collect();
-        let mut topics = Vec::with_capacity(names.len());
-        for name in names {
+        let topic = |name: &String| {
+            state.wanted.remove(name.as_str());
             let topic = answers
                 .get(&**name)
-                .map_or(Ok(Topic::Missing), |answer| read(answer));
-            topics.push(topic.map(|topic| state.merge(name, topic, now)));
-        }
-        topics
+                .map_or(Ok(Topic::Missing), |answer| read(answer))?;
+            Ok(state.merge(name, topic, now))
+        };
+        names.iter().map(topic).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -252,11 +261,12 @@ impl State {
             return Known::Not;
         };
         let age = now.duration_since(entry.asked);
-        let (leaderless, believed) = match entry.topic {
-            Topic::Known(info) => (info.leader.is_none(), AGE),
-            Topic::Missing | Topic::Denied => (false, MISSING),
+        let is_fresh = match entry.topic {
+            Topic::Known(info) => !entry.stale && info.leader.is_some() && age < AGE,
+            Topic::Missing => age < MISSING,
+            Topic::Denied => !entry.stale && age < MISSING,
         };
-        if !entry.stale && !leaderless && age < believed {
+        if is_fresh {
             Known::Fresh(entry.topic)
         } else if age < PACE {
             Known::NotBefore(entry.asked + PACE)
@@ -286,7 +296,6 @@ impl State {
             }
             (_, topic) => topic,
         };
-        self.wanted.remove(name);
         self.topics.insert(
             name.into(),
             Entry {
@@ -295,9 +304,10 @@ impl State {
                 stale: false,
             },
         );
-        if self.topics.len() > KEPT {
+        if self.topics.len() > KEPT.max(self.swept_to * 2) {
             self.topics
                 .retain(|_, entry| now.duration_since(entry.asked) < AGE);
+            self.swept_to = self.topics.len();
         }
         merged
     }

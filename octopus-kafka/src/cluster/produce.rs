@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use kafka_protocol::{
-    error::ParseResponseErrorCode,
+    error::{ParseResponseErrorCode, ResponseError},
     messages::{
         ProduceRequest, TopicName as KafkaTopic,
         produce_request::{PartitionProduceData, TopicProduceData},
@@ -11,7 +11,7 @@ use kafka_protocol::{
 };
 use tokio::time::{Instant, sleep_until};
 
-use super::{Class, Cluster, Topic};
+use super::{Class, Cluster, Topic, TopicInfo};
 use crate::{
     backoff,
     error::{Api, Error, Kind},
@@ -43,13 +43,14 @@ impl Cluster {
     }
 
     async fn write_once(&self, topic: &str, batch: &Bytes, deadline: Instant) -> Result<i64, Error> {
-        let unknown = kafka_protocol::error::ResponseError::UnknownTopicOrPartition;
-        let homeless = kafka_protocol::error::ResponseError::LeaderNotAvailable;
+        let refused = |code| Err(Error::response(Api::Produce, code));
         let leader = match self.topic(topic, deadline).await? {
-            Topic::Known(info) => info
-                .leader
-                .ok_or_else(|| Error::response(Api::Produce, homeless))?,
-            Topic::Missing | Topic::Denied => return Err(Error::response(Api::Produce, unknown)),
+            Topic::Known(TopicInfo {
+                leader: Some(leader), ..
+            }) => leader,
+            Topic::Known(_) => return refused(ResponseError::LeaderNotAvailable),
+            Topic::Missing => return refused(ResponseError::UnknownTopicOrPartition),
+            Topic::Denied => return refused(ResponseError::TopicAuthorizationFailed),
         };
         let make = |_| request(topic, batch);
         let (response, _) = self

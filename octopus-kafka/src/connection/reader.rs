@@ -20,10 +20,11 @@ pub(super) async fn run<S: AsyncRead>(
     shared: Arc<Shared>,
 ) {
     let mut head = Head::default();
-    let (why, timeout) = loop {
+    let (why, first) = loop {
         // Between requests the broker has nothing to say: its bytes are a fault, and its end is noticed at once.
         let request = tokio::select! {
             biased;
+            () = shared.ended() => break ("it was closed".to_owned(), None),
             request = awaited.recv() => request,
             got = head.more(&mut stream) => break match got {
                 Ok(()) => ("it said something that nobody asked for".to_owned(), None),
@@ -33,43 +34,41 @@ pub(super) async fn run<S: AsyncRead>(
         let Some(request) = request else {
             break ("it was closed".to_owned(), None);
         };
-        match timeout_at(request.deadline, answer(&mut stream, &mut head, most, &budget)).await {
+        let answer = timeout_at(request.deadline, answer(&mut stream, &mut head, most, &budget));
+        let answer = tokio::select! {
+            biased;
+            () = shared.ended() => break ("it was closed".to_owned(), Some((request, false))),
+            answer = answer => answer,
+        };
+        match answer {
             Ok(Ok(frame)) if frame.starts_with(&request.correlation_id.to_be_bytes()) => {
                 shared.touch();
                 shared.end();
                 let _ = request.answer.send(Ok(frame));
             }
             Ok(Ok(_)) => {
-                break (
-                    "an answer has the wrong correlation id".to_owned(),
-                    Some((request, false)),
-                );
+                let why = "an answer has the wrong correlation id".to_owned();
+                break (why, Some((request, false)));
             }
             Ok(Err(fault)) => break (fault.to_string(), Some((request, false))),
             Err(_) => break ("it did not answer in time".to_owned(), Some((request, true))),
         }
     };
-    let (why, first) = match timeout {
-        Some((request, timeout)) => (why, Some((request, timeout))),
-        None => (why, None),
-    };
     let why = shared.poison(&why);
     awaited.close();
-    if let Some((request, timeout)) = first {
+    let lose = |request: Awaited, timeout| {
+        shared.end();
         let _ = request.answer.send(Err(Lost {
             sent: true,
             why: Arc::clone(&why),
             timeout,
         }));
-        shared.end();
+    };
+    if let Some((request, timeout)) = first {
+        lose(request, timeout);
     }
     while let Some(request) = awaited.recv().await {
-        let _ = request.answer.send(Err(Lost {
-            sent: true,
-            why: Arc::clone(&why),
-            timeout: false,
-        }));
-        shared.end();
+        lose(request, false);
     }
 }
 

@@ -1,17 +1,15 @@
 //! Sends requests whole, in the order in which they came.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt, WriteHalf},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
 };
 
 use super::{Awaited, CORRELATION_ID, Lost, Outgoing, Shared};
 
-/// The time that the end of the stream may take to send.
-const LAST_WORD: Duration = Duration::from_secs(1);
 /// The bytes of small requests that go out in one write.
 const JOINED: usize = 64 * 1024;
 
@@ -21,44 +19,53 @@ pub(super) async fn run<S: AsyncWrite>(
     sent: mpsc::UnboundedSender<Awaited>,
     shared: Arc<Shared>,
 ) {
+    tokio::select! {
+        biased;
+        () = shared.ended() => {}
+        () = send(&mut stream, &mut outgoing, &sent, &shared) => {}
+    }
+    // Those still on their way here were never sent.
+    outgoing.close();
+    let why = shared.poison("it was closed");
+    while let Some(request) = outgoing.recv().await {
+        lose(request.answer, &why, &shared);
+    }
+}
+
+/// Ends when there is no caller any more, or when the stream breaks.
+async fn send<S: AsyncWrite>(
+    stream: &mut WriteHalf<S>,
+    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
+    sent: &mpsc::UnboundedSender<Awaited>,
+    shared: &Shared,
+) {
     let mut correlation_id = 0i32;
     let mut joined = BytesMut::new();
-    'requests: while let Some(first) = outgoing.recv().await {
+    while let Some(first) = outgoing.recv().await {
         let mut next = Some(first);
-        while let Some(request) = next.take() {
-            let Outgoing {
-                mut frame,
-                deadline,
-                answer,
-            } = request;
-            if let Some(why) = shared.lock().fault.clone() {
-                let _ = answer.send(Err(Lost {
-                    sent: false,
-                    why,
-                    timeout: false,
-                }));
-                shared.end();
-                break 'requests;
-            }
+        while let Some(Outgoing {
+            mut frame,
+            deadline,
+            answer,
+            hold,
+        }) = next.take()
+        {
             if answer.is_closed() {
                 // The caller left before a byte of it was sent.
                 shared.end();
             } else {
                 correlation_id = correlation_id.wrapping_add(1) & i32::MAX;
                 frame[CORRELATION_ID].copy_from_slice(&correlation_id.to_be_bytes());
-                if let Err(unheard) = sent.send(Awaited {
+                let request = Awaited {
                     correlation_id,
                     deadline,
                     answer,
-                }) {
+                    _hold: hold,
+                };
+                if let Err(unheard) = sent.send(request) {
                     let why = shared.poison("its reader ended");
-                    let _ = unheard.0.answer.send(Err(Lost {
-                        sent: false,
-                        why,
-                        timeout: false,
-                    }));
-                    shared.end();
-                    break 'requests;
+                    lose(unheard.0.answer, &why, shared);
+                    return;
                 }
                 joined.extend_from_slice(&frame);
             }
@@ -67,88 +74,25 @@ pub(super) async fn run<S: AsyncWrite>(
             }
         }
         shared.touch();
-        // A peer that takes nothing must not keep the task once the reader gave the connection up.
-        tokio::select! {
-            written = write(&mut stream, &mut joined) => if let Err(error) = written {
-                shared.poison(&error.to_string());
-                break;
-            },
-            () = sent.closed() => break,
+        if let Err(error) = write(stream, &mut joined).await {
+            shared.poison(&error.to_string());
+            return;
         }
     }
-    // Those still on their way here were never sent.
-    outgoing.close();
-    let why = shared.poison("it was closed");
-    while let Ok(Outgoing { answer, .. }) = outgoing.try_recv() {
-        let _ = answer.send(Err(Lost {
-            sent: false,
-            why: Arc::clone(&why),
-            timeout: false,
-        }));
-        shared.end();
-    }
-    // A clean end, where the peer takes it at once; the socket closes in any case.
-    let _ = tokio::time::timeout(LAST_WORD, stream.shutdown()).await;
+}
+
+/// Tells a caller that its request was never sent.
+fn lose(answer: oneshot::Sender<Result<Bytes, Lost>>, why: &Arc<str>, shared: &Shared) {
+    shared.end();
+    let _ = answer.send(Err(Lost {
+        sent: false,
+        why: Arc::clone(why),
+        timeout: false,
+    }));
 }
 
 async fn write<S: AsyncWrite>(stream: &mut WriteHalf<S>, bytes: &mut BytesMut) -> io::Result<()> {
     stream.write_all(bytes).await?;
     bytes.clear();
     stream.flush().await
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Mutex, atomic::AtomicUsize};
-
-    use tokio::{
-        io::split,
-        sync::oneshot,
-        time::{Instant, timeout},
-    };
-
-    use super::{super::State, *};
-
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_that_takes_nothing_does_not_keep_the_task() {
-        let (here, _there) = tokio::io::duplex(16);
-        let (_read, write) = split(here);
-        let (requests, outgoing) = mpsc::unbounded_channel();
-        let (sent, mut awaited) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
-            in_flight: AtomicUsize::new(2),
-            state: Mutex::new(State {
-                fault: None,
-                used: Instant::now(),
-                throttled: None,
-            }),
-        });
-        let run = tokio::spawn(run(write, outgoing, sent, Arc::clone(&shared)));
-        let request = || {
-            let (answer, answered) = oneshot::channel();
-            let frame = BytesMut::zeroed(JOINED);
-            let deadline = Instant::now();
-            (
-                Outgoing {
-                    frame,
-                    deadline,
-                    answer,
-                },
-                answered,
-            )
-        };
-        let ((first, _first), (second, unsent)) = (request(), request());
-        assert!(requests.send(first).is_ok());
-        let begun = awaited.recv().await.unwrap();
-        assert_eq!(begun.correlation_id, 1);
-        assert!(requests.send(second).is_ok());
-        shared.poison("it did not answer in time");
-        drop(awaited);
-        timeout(Duration::from_secs(60), run)
-            .await
-            .expect("it ends")
-            .unwrap();
-        let lost = unsent.await.unwrap().unwrap_err();
-        assert!(!lost.sent, "the second never began");
-    }
 }

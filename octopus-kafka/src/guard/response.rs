@@ -4,7 +4,7 @@ use kafka_protocol::messages::ApiKey;
 
 use super::{
     Field,
-    Kind::{Blob, Fixed, List, Numbers, Text},
+    Kind::{Blob, Fixed, List, Numbers, Tagged, Text},
     Walk,
 };
 
@@ -192,6 +192,7 @@ const CREATED: &[Field] = &[
             (5, LAST, I8),
         ]),
     ),
+    (5, LAST, Tagged(0, 2)),
 ];
 
 #[cfg(test)]

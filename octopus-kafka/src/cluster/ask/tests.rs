@@ -117,7 +117,7 @@ async fn brokers_that_are_the_cluster_no_more_are_forgotten() {
 #[tokio::test]
 async fn an_answer_without_a_layout_is_not_decoded() {
     let (broker, cluster) = world().await;
-    let lease = cluster.any_broker(Api::ApiVersions, soon()).await.unwrap();
+    let (_, lease) = cluster.any_broker(Api::ApiVersions, &[], soon()).await.unwrap();
     let asked = exchange(&lease, "me", &(0..=3), |_| ApiVersionsRequest::default(), soon()).await;
     assert_eq!(asked.unwrap_err(), Kind::Malformed);
     broker.shutdown().await;

@@ -1,0 +1,193 @@
+//! The connections to one address.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Mutex as Gate, OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
+
+use super::{Class, IDLE, Links, NoConnection, Standing, dial::Dial, lock};
+use crate::{connection::Connection, error::Kind};
+
+pub(super) struct Broker {
+    pub(super) address: Arc<str>,
+    pub(super) links: Arc<Links>,
+    held: Mutex<HashMap<Class, Vec<Arc<Held>>>>,
+    /// The most exclusive leases at once, those counted whose answer is still awaited.
+    places: Mutex<HashMap<Class, Arc<Semaphore>>>,
+    dial: Arc<Gate<Dial>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) connection: Connection,
+    /// A permit for each request that may be without its answer.
+    pub(super) places: Arc<Semaphore>,
+}
+
+/// What there is for a request.
+pub(super) enum Found {
+    /// A connection with a place on it.
+    Free(Arc<Held>, OwnedSemaphorePermit),
+    /// All are full, and this one is the least so.
+    Full(Arc<Held>),
+    /// No connection to wait for: one has to be opened.
+    Nothing,
+}
+
+/// What an opening comes to.
+pub(super) type Opened = Result<(Arc<Held>, OwnedSemaphorePermit), NoConnection>;
+
+impl Broker {
+    pub(super) fn new(address: Arc<str>, links: Arc<Links>) -> Self {
+        Self {
+            address,
+            links,
+            held: Mutex::default(),
+            places: Mutex::default(),
+            dial: Arc::default(),
+        }
+    }
+
+    pub(super) fn places(&self, class: Class) -> Arc<Semaphore> {
+        let mut places = lock(&self.places);
+        let class_places = places
+            .entry(class)
+            .or_insert_with(|| Arc::new(Semaphore::new(class.most())));
+        Arc::clone(class_places)
+    }
+
+    /// A connection of this class. Where those that are shared are crowded, one more is opened meanwhile.
+    pub(super) fn find(self: &Arc<Self>, class: Class) -> Found {
+        let now = Instant::now();
+        let mut held = lock(&self.held);
+        let standing = held.entry(class).or_default();
+        standing.retain(|held| held.connection.fault().is_none());
+        let ready = standing.iter().filter(|held| held.connection.is_ready(now));
+        if class.is_exclusive() {
+            for held in ready {
+                if let Ok(permit) = Arc::clone(&held.places).try_acquire_owned() {
+                    return Found::Free(Arc::clone(held), permit);
+                }
+            }
+            // With a place at the broker and none on a connection, those that are there are throttled.
+            if standing.len() >= class.most() {
+                let idle = standing
+                    .iter()
+                    .position(|held| held.places.available_permits() > 0);
+                if let Some(idle) = idle {
+                    standing.swap_remove(idle);
+                }
+            }
+            return Found::Nothing;
+        }
+        let Some(least) = ready.min_by_key(|held| held.connection.in_flight()) else {
+            return Found::Nothing;
+        };
+        let least = Arc::clone(least);
+        let more = standing.len() < class.most() && least.connection.in_flight() >= class.crowded();
+        drop(held);
+        if more {
+            self.open_one_more(class);
+        }
+        match Arc::clone(&least.places).try_acquire_owned() {
+            Ok(permit) => Found::Free(least, permit),
+            Err(_) => Found::Full(least),
+        }
+    }
+
+    /// Begins to open a connection, in a task of its own; `None` where somebody else did meanwhile.
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        class: Class,
+        deadline: Instant,
+    ) -> Result<Option<JoinHandle<Opened>>, NoConnection> {
+        let Ok(dial) = timeout_at(deadline, Arc::clone(&self.dial).lock_owned()).await else {
+            return Err(NoConnection {
+                kind: Kind::Unreachable(format!("{} in time", self.address).into()),
+                next: Instant::now(),
+            });
+        };
+        if self.is_served(class) {
+            return Ok(None);
+        }
+        dial.may_try(Instant::now())?;
+        Ok(Some(tokio::spawn(Arc::clone(self).dial(class, dial))))
+    }
+
+    fn open_one_more(self: &Arc<Self>, class: Class) {
+        let now = Instant::now();
+        if let Ok(dial) = Arc::clone(&self.dial).try_lock_owned()
+            && dial.may_try(now).is_ok()
+            && dial.wait(now) == Duration::ZERO
+        {
+            tokio::spawn(Arc::clone(self).dial(class, dial));
+        }
+    }
+
+    /// Whether a connection was opened that [`find`](Self::find) would give.
+    fn is_served(&self, class: Class) -> bool {
+        let now = Instant::now();
+        lock(&self.held).get(&class).is_some_and(|held| {
+            let mut ready = held.iter().filter(|held| held.connection.is_ready(now));
+            ready.any(|held| !class.is_exclusive() || held.places.available_permits() > 0)
+        })
+    }
+
+    /// Keeps a connection, with a place on it taken.
+    pub(super) async fn keep(&self, class: Class, connection: Connection) -> Opened {
+        let places = Arc::new(Semaphore::new(class.together()));
+        let permit = Arc::clone(&places).acquire_owned().await;
+        let held = Arc::new(Held { connection, places });
+        lock(&self.held).entry(class).or_default().push(Arc::clone(&held));
+        // Nobody closes the semaphore.
+        permit.map(|permit| (held, permit)).map_err(|_| NoConnection {
+            kind: Kind::Timeout,
+            next: Instant::now(),
+        })
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let now = Instant::now();
+        let is_live = lock(&self.held)
+            .values()
+            .flatten()
+            .any(|held| held.connection.is_ready(now));
+        match self.dial.try_lock() {
+            _ if is_live => Standing::Live,
+            Ok(dial) if !dial.failed() => Standing::Untried,
+            Ok(_) | Err(_) => Standing::Doubtful,
+        }
+    }
+
+    /// Closes what is at fault or was idle for long; whether anything is left to know of the address.
+    pub(super) fn sweep(&self, now: Instant) -> bool {
+        let mut held = lock(&self.held);
+        for (class, standing) in held.iter_mut() {
+            standing.retain(|held| {
+                let connection = &held.connection;
+                let busy = held.places.available_permits() < class.together();
+                connection.fault().is_none() && (busy || now.duration_since(connection.used()) < IDLE)
+            });
+        }
+        held.retain(|_, standing| !standing.is_empty());
+        !held.is_empty()
+            || self
+                .dial
+                .try_lock()
+                .map_or(true, |dial| dial.wait(now) > Duration::ZERO)
+    }
+}
+
+impl fmt::Debug for Broker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Broker").field(&self.address).finish()
+    }
+}

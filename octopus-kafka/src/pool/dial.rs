@@ -1,0 +1,101 @@
+//! Opening connections to one address: one at a time, at a pace, and after a failure not at once again.
+
+use std::{hash::BuildHasher as _, sync::Arc, time::Duration};
+
+use tokio::{sync::OwnedMutexGuard, time::Instant};
+
+use super::{
+    Class, NoConnection,
+    broker::{Broker, Opened},
+};
+use crate::{backoff, connection::Connection, error::Kind};
+
+/// The least time between two new connections to one broker: twenty a second.
+const PACE: Duration = Duration::from_millis(50);
+/// The longest that a broker may take to say which versions it speaks.
+const HELLO: Duration = Duration::from_secs(5);
+
+/// How opening connections to an address goes.
+#[derive(Debug, Default)]
+pub(super) struct Dial {
+    failures: u32,
+    next: Option<Instant>,
+    why: Option<Kind>,
+}
+
+impl Dial {
+    /// Not while the address is let alone after a failure.
+    pub(super) fn may_try(&self, now: Instant) -> Result<(), NoConnection> {
+        match (&self.why, self.next) {
+            (Some(kind), Some(next)) if next > now => Err(NoConnection {
+                kind: kind.clone(),
+                next,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long it is until the next connection may be opened.
+    pub(super) fn wait(&self, now: Instant) -> Duration {
+        self.next
+            .map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
+    }
+
+    pub(super) const fn failed(&self) -> bool {
+        self.why.is_some()
+    }
+}
+
+impl Broker {
+    /// Opens a connection within limits of its own, and keeps it.
+    pub(super) async fn dial(self: Arc<Self>, class: Class, mut dial: OwnedMutexGuard<Dial>) -> Opened {
+        tokio::time::sleep(dial.wait(Instant::now())).await;
+        dial.next = Some(Instant::now() + PACE);
+        let address = &*self.address;
+        match self.connect(class).await {
+            Ok(connection) => {
+                if dial.why.take().is_some() {
+                    tracing::info!(address, "a broker is reached again");
+                }
+                dial.failures = 0;
+                self.keep(class, connection).await
+            }
+            Err(kind) => {
+                if !dial.failed() {
+                    tracing::warn!(address, ?kind, "a broker can't be reached");
+                }
+                dial.failures = dial.failures.saturating_add(1);
+                let chance = self.links.chance.hash_one((address, dial.failures));
+                let next = Instant::now() + backoff::wait(dial.failures, chance);
+                dial.next = Some(next);
+                dial.why = Some(kind.clone());
+                Err(NoConnection { kind, next })
+            }
+        }
+    }
+
+    async fn connect(&self, class: Class) -> Result<Connection, Kind> {
+        let address = &self.address;
+        let most = if class == Class::Fetch {
+            self.links.fetch_frame
+        } else {
+            self.links.control_frame
+        };
+        let stream = (self.links.dialer)(Arc::clone(address))
+            .await
+            .map_err(|error| Kind::Unreachable(format!("{address}: {error}").into()))?;
+        let limit = Instant::now() + HELLO;
+        Connection::open(stream, most, self.links.budget.clone(), limit)
+            .await
+            .map_err(|error| match error.kind() {
+                // It took the connection and spoke no Kafka: it is there, but no broker.
+                Kind::Malformed => Kind::Malformed,
+                Kind::Unreachable(_)
+                | Kind::Timeout
+                | Kind::Closed { .. }
+                | Kind::Unsupported
+                | Kind::InvalidTopic
+                | Kind::Response(_) => Kind::Unreachable(format!("{address}: {error}").into()),
+            })
+    }
+}
