@@ -66,6 +66,7 @@ impl<'a> Headers<'a> {
     /// length (-1 for null) and a value. Returns the headers and what follows them, or `None` where a length
     /// does not fit the bytes. Every header is checked here, so that iterating can't fail.
     #[must_use]
+    #[inline]
     pub fn parse(count: u32, bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let mut rest = bytes;
         for _ in 0..count {
@@ -117,7 +118,18 @@ pub struct Header<'a> {
 /// Reads a zigzag varint of 32 bits as Kafka writes them: at most five bytes, the fifth below 16.
 /// Returns the number and what follows it, or `None` where the bytes end or go on too long.
 #[must_use]
+#[inline]
 pub fn varint(bytes: &[u8]) -> Option<(i32, &[u8])> {
+    let (value, rest) = match bytes {
+        // Most have one byte or two.
+        [a @ 0..0x80, rest @ ..] => (u32::from(*a), rest),
+        [a, b @ 0..0x80, rest @ ..] => (u32::from(a & 0x7f) | u32::from(*b) << 7, rest),
+        _ => long_varint(bytes)?,
+    };
+    Some(((value >> 1).cast_signed() ^ -(value & 1).cast_signed(), rest))
+}
+
+fn long_varint(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let mut value = 0u32;
     for (i, &byte) in bytes.iter().take(5).enumerate() {
         if i == 4 && byte > 0x0f {
@@ -125,13 +137,13 @@ pub fn varint(bytes: &[u8]) -> Option<(i32, &[u8])> {
         }
         value |= u32::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
-            let number = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
-            return Some((number, &bytes[i + 1..]));
+            return Some((value, &bytes[i + 1..]));
         }
     }
     None
 }
 
+#[inline]
 fn header(bytes: &[u8]) -> Option<(Header<'_>, &[u8])> {
     let (length, rest) = varint(bytes)?;
     let (name, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
