@@ -227,6 +227,11 @@ impl Connection {
         self.shared.fault.borrow().clone()
     }
 
+    /// Ends when it can't be used any more.
+    pub(crate) async fn ended(&self) {
+        self.shared.ended().await;
+    }
+
     /// Whether it may be asked: not at fault, and not throttled.
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
         let throttled = self.shared.lock().throttled;

@@ -16,7 +16,7 @@ use std::{
 use bytes::BytesMut;
 use tokio::{
     sync::OwnedSemaphorePermit,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until, timeout_at},
 };
 
 use self::broker::{Broker, Found, Held};
@@ -179,11 +179,10 @@ impl Pool {
             let (held, permit) = match broker.find(class) {
                 Found::Free(held, permit) => (held, permit),
                 Found::Full(held) => {
-                    let wait = Arc::clone(&held.places).acquire_owned();
-                    match timeout_at(deadline, wait).await {
-                        Ok(Ok(permit)) if held.connection.is_ready(Instant::now()) => (held, permit),
-                        Ok(_) => continue,
-                        Err(_) => return Err(late(Kind::Timeout)),
+                    tokio::select! {
+                        Ok(permit) = Arc::clone(&held.places).acquire_owned() => (held, permit),
+                        () = held.connection.ended() => continue,
+                        () = sleep_until(deadline) => return Err(late(Kind::Timeout)),
                     }
                 }
                 Found::Nothing => {
@@ -274,3 +273,6 @@ impl Deref for Lease {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,11 +178,7 @@ impl Broker {
             });
         }
         held.retain(|_, standing| !standing.is_empty());
-        !held.is_empty()
-            || self
-                .dial
-                .try_lock()
-                .map_or(true, |dial| dial.wait(now) > Duration::ZERO)
+        !held.is_empty() || self.dial.try_lock().map_or(true, |dial| dial.counts(now))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{hash::BuildHasher as _, sync::Arc, time::Duration};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
 use super::{
-    Class, NoConnection,
+    Class, IDLE, NoConnection,
     broker::{Broker, Opened},
 };
 use crate::{backoff, connection::Connection, error::Kind};
@@ -39,6 +39,11 @@ impl Dial {
     pub(super) fn wait(&self, now: Instant) -> Duration {
         self.next
             .map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
+    }
+
+    /// Whether it is of use to know how it went: until long after the last try.
+    pub(super) fn counts(&self, now: Instant) -> bool {
+        self.next.is_some_and(|next| now < next + IDLE)
     }
 
     pub(super) const fn failed(&self) -> bool {

@@ -1,1 +1,479 @@
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::{
+    messages::{
+        BrokerId, CreateTopicsResponse, FindCoordinatorResponse, GroupId, HeartbeatResponse,
+        JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse,
+        OffsetFetchResponse, ProduceResponse, SyncGroupResponse, TopicName,
+        create_topics_response::{CreatableTopicConfigs, CreatableTopicResult},
+        find_coordinator_response::Coordinator,
+        join_group_response::JoinGroupResponseMember,
+        leave_group_response::MemberResponse,
+        list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse},
+        metadata_response::{MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic},
+        offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic},
+        offset_fetch_response::{
+            OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+            OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+        },
+        produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse},
+    },
+    protocol::{Decodable, Encodable, Message, StrBytes},
+};
+use uuid::Uuid;
 
+use super::*;
+
+/// The lists of one response, by the numbers of their elements; a list in a list has as many in each.
+type Counts = [usize; 4];
+
+/// A response that is spoken: its versions, how many lists it has in each, and itself.
+struct Spoken {
+    api: ApiKey,
+    versions: std::ops::RangeInclusive<i16>,
+    lists: fn(i16) -> usize,
+    encode: fn(i16, Counts) -> Option<Bytes>,
+    decode: fn(i16, Bytes) -> bool,
+}
+
+fn encoded(message: &impl Encodable, version: i16) -> Option<Bytes> {
+    let mut out = BytesMut::new();
+    message.encode(&mut out, version).ok()?;
+    Some(out.freeze())
+}
+
+fn decodes<M: Decodable>(version: i16, mut body: Bytes) -> bool {
+    M::decode(&mut body, version).is_ok() && body.is_empty()
+}
+
+fn text(text: &'static str) -> StrBytes {
+    StrBytes::from_static_str(text)
+}
+
+fn many<T: Clone>(one: T, count: usize) -> Vec<T> {
+    vec![one; count]
+}
+
+fn produce(version: i16, [topics, partitions, records, _]: Counts) -> Option<Bytes> {
+    let record = BatchIndexAndErrorMessage::default()
+        .with_batch_index(3)
+        .with_batch_index_error_message(Some(text("why")));
+    let mut partition = PartitionProduceResponse::default()
+        .with_index(1)
+        .with_base_offset(77);
+    if version >= 5 {
+        partition = partition.with_log_start_offset(5);
+    }
+    if version >= 8 {
+        partition = partition
+            .with_record_errors(many(record, records))
+            .with_error_message(Some(text("refused")));
+    }
+    let topic = TopicProduceResponse::default()
+        .with_name(TopicName(text("topic")))
+        .with_partition_responses(many(partition, partitions));
+    let response = ProduceResponse::default()
+        .with_responses(many(topic, topics))
+        .with_throttle_time_ms(9);
+    encoded(&response, version)
+}
+
+fn list_offsets(version: i16, [topics, partitions, ..]: Counts) -> Option<Bytes> {
+    let mut partition = ListOffsetsPartitionResponse::default()
+        .with_partition_index(1)
+        .with_error_code(3)
+        .with_timestamp(12)
+        .with_offset(99);
+    if version >= 4 {
+        partition = partition.with_leader_epoch(4);
+    }
+    let topic = ListOffsetsTopicResponse::default()
+        .with_name(TopicName(text("topic")))
+        .with_partitions(many(partition, partitions));
+    let response = ListOffsetsResponse::default()
+        .with_topics(many(topic, topics))
+        .with_throttle_time_ms(9);
+    encoded(&response, version)
+}
+
+fn metadata(version: i16, [brokers, topics, partitions, nodes]: Counts) -> Option<Bytes> {
+    let broker = MetadataResponseBroker::default()
+        .with_node_id(BrokerId(1))
+        .with_host(text("host"))
+        .with_port(9092)
+        .with_rack(Some(text("rack")));
+    let node = BrokerId(5);
+    let mut partition = MetadataResponsePartition::default()
+        .with_partition_index(2)
+        .with_leader_id(node)
+        .with_replica_nodes(many(node, nodes))
+        .with_isr_nodes(many(node, 2))
+        .with_offline_replicas(many(node, 2));
+    if version >= 7 {
+        partition = partition.with_leader_epoch(8);
+    }
+    let mut topic = MetadataResponseTopic::default()
+        .with_error_code(5)
+        .with_name(Some(TopicName(text("topic"))))
+        .with_is_internal(true)
+        .with_partitions(many(partition, partitions));
+    if version >= 8 {
+        topic = topic.with_topic_authorized_operations(6);
+    }
+    if version >= 10 {
+        topic = topic.with_topic_id(Uuid::from_u128(7));
+    }
+    let mut response = MetadataResponse::default()
+        .with_throttle_time_ms(9)
+        .with_brokers(many(broker, brokers))
+        .with_cluster_id(Some(text("cluster")))
+        .with_controller_id(node)
+        .with_topics(many(topic, topics));
+    if (8..=10).contains(&version) {
+        response = response.with_cluster_authorized_operations(3);
+    }
+    if version >= 13 {
+        response = response.with_error_code(129);
+    }
+    encoded(&response, version)
+}
+
+fn offset_commit(version: i16, [topics, partitions, ..]: Counts) -> Option<Bytes> {
+    let partition = OffsetCommitResponsePartition::default()
+        .with_partition_index(1)
+        .with_error_code(22);
+    let topic = OffsetCommitResponseTopic::default()
+        .with_name(TopicName(text("topic")))
+        .with_partitions(many(partition, partitions));
+    let mut response = OffsetCommitResponse::default().with_topics(many(topic, topics));
+    if version >= 3 {
+        response = response.with_throttle_time_ms(9);
+    }
+    encoded(&response, version)
+}
+
+fn offset_fetch(version: i16, [topics, partitions, groups, _]: Counts) -> Option<Bytes> {
+    if version < 8 {
+        let mut partition = OffsetFetchResponsePartition::default()
+            .with_partition_index(1)
+            .with_committed_offset(12)
+            .with_metadata(Some(text("metadata")))
+            .with_error_code(3);
+        if version >= 5 {
+            partition = partition.with_committed_leader_epoch(2);
+        }
+        let topic = OffsetFetchResponseTopic::default()
+            .with_name(TopicName(text("topic")))
+            .with_partitions(many(partition, partitions));
+        let mut response = OffsetFetchResponse::default()
+            .with_topics(many(topic, topics))
+            .with_error_code(16);
+        if version >= 3 {
+            response = response.with_throttle_time_ms(9);
+        }
+        return encoded(&response, version);
+    }
+    let partition = OffsetFetchResponsePartitions::default()
+        .with_partition_index(1)
+        .with_committed_offset(12)
+        .with_committed_leader_epoch(2)
+        .with_metadata(Some(text("metadata")))
+        .with_error_code(3);
+    let topic = OffsetFetchResponseTopics::default()
+        .with_name(TopicName(text("topic")))
+        .with_partitions(many(partition, partitions));
+    let group = OffsetFetchResponseGroup::default()
+        .with_group_id(GroupId(text("group")))
+        .with_topics(many(topic, topics))
+        .with_error_code(16);
+    let response = OffsetFetchResponse::default()
+        .with_throttle_time_ms(9)
+        .with_groups(many(group, groups));
+    encoded(&response, version)
+}
+
+fn find_coordinator(version: i16, [coordinators, ..]: Counts) -> Option<Bytes> {
+    let mut response = FindCoordinatorResponse::default();
+    if version >= 1 {
+        response = response.with_throttle_time_ms(9);
+    }
+    if version >= 4 {
+        let coordinator = Coordinator::default()
+            .with_key(text("group"))
+            .with_node_id(BrokerId(3))
+            .with_host(text("host"))
+            .with_port(9092)
+            .with_error_code(15)
+            .with_error_message(Some(text("why")));
+        response = response.with_coordinators(many(coordinator, coordinators));
+    } else {
+        response = response
+            .with_error_code(15)
+            .with_error_message(Some(text("why")))
+            .with_node_id(BrokerId(3))
+            .with_host(text("host"))
+            .with_port(9092);
+    }
+    encoded(&response, version)
+}
+
+fn join_group(version: i16, [members, ..]: Counts) -> Option<Bytes> {
+    let mut member = JoinGroupResponseMember::default()
+        .with_member_id(text("member"))
+        .with_metadata(Bytes::from_static(b"subscription"));
+    if version >= 5 {
+        member = member.with_group_instance_id(Some(text("instance")));
+    }
+    let mut response = JoinGroupResponse::default()
+        .with_error_code(79)
+        .with_generation_id(5)
+        .with_protocol_name(Some(text("range")))
+        .with_leader(text("leader"))
+        .with_member_id(text("member"))
+        .with_members(many(member, members));
+    if version >= 2 {
+        response = response.with_throttle_time_ms(9);
+    }
+    if version >= 7 {
+        response = response.with_protocol_type(Some(text("consumer")));
+    }
+    if version >= 9 {
+        response = response.with_skip_assignment(true);
+    }
+    encoded(&response, version)
+}
+
+fn heartbeat(version: i16, _: Counts) -> Option<Bytes> {
+    let response = HeartbeatResponse::default()
+        .with_throttle_time_ms(9)
+        .with_error_code(27);
+    encoded(&response, version)
+}
+
+fn leave_group(version: i16, [members, ..]: Counts) -> Option<Bytes> {
+    let member = MemberResponse::default()
+        .with_member_id(text("member"))
+        .with_group_instance_id(Some(text("instance")))
+        .with_error_code(25);
+    let mut response = LeaveGroupResponse::default()
+        .with_throttle_time_ms(9)
+        .with_error_code(25);
+    if version >= 3 {
+        response = response.with_members(many(member, members));
+    }
+    encoded(&response, version)
+}
+
+fn sync_group(version: i16, _: Counts) -> Option<Bytes> {
+    let mut response = SyncGroupResponse::default()
+        .with_throttle_time_ms(9)
+        .with_error_code(27)
+        .with_assignment(Bytes::from_static(b"assignment"));
+    if version >= 5 {
+        response = response
+            .with_protocol_type(Some(text("consumer")))
+            .with_protocol_name(Some(text("range")));
+    }
+    encoded(&response, version)
+}
+
+fn create_topics(version: i16, [topics, configs, ..]: Counts) -> Option<Bytes> {
+    let config = CreatableTopicConfigs::default()
+        .with_name(text("retention.ms"))
+        .with_value(Some(text("1")))
+        .with_read_only(true)
+        .with_config_source(5)
+        .with_is_sensitive(true);
+    let mut topic = CreatableTopicResult::default()
+        .with_name(TopicName(text("topic")))
+        .with_error_code(36)
+        .with_error_message(Some(text("why")));
+    if version >= 5 {
+        topic = topic
+            .with_num_partitions(3)
+            .with_replication_factor(2)
+            .with_topic_config_error_code(29)
+            .with_configs(Some(many(config, configs)));
+    }
+    if version >= 7 {
+        topic = topic.with_topic_id(Uuid::from_u128(7));
+    }
+    let response = CreateTopicsResponse::default()
+        .with_throttle_time_ms(9)
+        .with_topics(many(topic, topics));
+    encoded(&response, version)
+}
+
+macro_rules! spoken {
+    ($api:ident, $response:ty, $versions:expr, $lists:expr, $encode:expr) => {
+        Spoken {
+            api: ApiKey::$api,
+            versions: $versions,
+            lists: $lists,
+            encode: $encode,
+            decode: decodes::<$response>,
+        }
+    };
+}
+
+/// Every response that is decoded by `kafka-protocol`, in at least the versions that are asked in.
+fn spoken() -> Vec<Spoken> {
+    let all = |range: kafka_protocol::protocol::VersionRange| range.min..=range.max;
+    vec![
+        spoken!(
+            Produce,
+            ProduceResponse,
+            3..=9,
+            |v| if v >= 8 { 3 } else { 2 },
+            produce
+        ),
+        spoken!(ListOffsets, ListOffsetsResponse, 2..=10, |_| 2, list_offsets),
+        spoken!(Metadata, MetadataResponse, 5..=13, |_| 4, metadata),
+        spoken!(OffsetCommit, OffsetCommitResponse, 2..=9, |_| 2, offset_commit),
+        spoken!(
+            OffsetFetch,
+            OffsetFetchResponse,
+            2..=9,
+            |v| if v >= 8 { 3 } else { 2 },
+            offset_fetch
+        ),
+        spoken!(
+            FindCoordinator,
+            FindCoordinatorResponse,
+            1..=6,
+            |v| usize::from(v >= 4),
+            find_coordinator
+        ),
+        spoken!(JoinGroup, JoinGroupResponse, 2..=9, |_| 1, join_group),
+        spoken!(Heartbeat, HeartbeatResponse, 1..=4, |_| 0, heartbeat),
+        spoken!(
+            LeaveGroup,
+            LeaveGroupResponse,
+            1..=5,
+            |v| usize::from(v >= 3),
+            leave_group
+        ),
+        spoken!(
+            SyncGroup,
+            SyncGroupResponse,
+            all(SyncGroupResponse::VERSIONS),
+            |_| 0,
+            sync_group
+        ),
+        spoken!(
+            CreateTopics,
+            CreateTopicsResponse,
+            2..=7,
+            |v| if v >= 5 { 2 } else { 1 },
+            create_topics
+        ),
+    ]
+}
+
+fn each_version(mut check: impl FnMut(&Spoken, i16, &str)) {
+    for spoken in spoken() {
+        for version in spoken.versions.clone() {
+            check(&spoken, version, &format!("{:?} {version}", spoken.api));
+        }
+    }
+}
+
+fn passes(spoken: &Spoken, version: i16, body: &[u8]) -> bool {
+    fits(spoken.api as i16, version, body)
+}
+
+/// Where the first count that differs between two messages ends: the number of its last byte.
+fn count_at(one: &[u8], two: &[u8]) -> usize {
+    one.iter().zip(two).position(|(one, two)| one != two).unwrap()
+}
+
+#[test]
+fn every_layout_is_tried() {
+    let tried: Vec<ApiKey> = spoken().iter().map(|spoken| spoken.api).collect();
+    for (api, ..) in LAYOUTS {
+        assert!(tried.contains(api), "{api:?}");
+    }
+    assert_eq!(tried.len(), LAYOUTS.len());
+}
+
+#[test]
+fn genuine_responses_pass_in_every_version() {
+    each_version(|spoken, version, what| {
+        for counts in [[1; 4], [0; 4], [3, 2, 4, 2], [9; 4]] {
+            let body = (spoken.encode)(version, counts).unwrap_or_else(|| panic!("{what} is encoded"));
+            assert!((spoken.decode)(version, body.clone()), "{what}");
+            assert!(passes(spoken, version, &body), "{what} {counts:?}");
+        }
+    });
+}
+
+#[test]
+fn a_response_that_ends_early_is_refused_wherever_it_ends() {
+    each_version(|spoken, version, what| {
+        let body = (spoken.encode)(version, [2; 4]).unwrap();
+        for length in 0..body.len() {
+            assert!(!passes(spoken, version, &body[..length]), "{what} {length}");
+        }
+    });
+}
+
+#[test]
+fn a_count_that_the_bytes_can_not_hold_is_refused() {
+    each_version(|spoken, version, what| {
+        let one = (spoken.encode)(version, [1; 4]).unwrap();
+        let (_, compact_from, _) = LAYOUTS.iter().find(|(api, ..)| *api == spoken.api).unwrap();
+        for list in 0..(spoken.lists)(version) {
+            let mut counts = [1; 4];
+            counts[list] = 2;
+            let last = count_at(&one, &(spoken.encode)(version, counts).unwrap());
+            let (at, hostile): (_, &[&[u8]]) = if version >= *compact_from {
+                let hostile: &[&[u8]] = &[
+                    &[0xff, 0xff, 0xff, 0xff, 0x0f],
+                    &[0xff, 0xff, 0xff, 0xff, 0x07],
+                    &[0xff, 0xff, 0xff, 0xff, 0xff],
+                    &[0xff, 0xff, 0x3f],
+                ];
+                (last..=last, hostile)
+            } else {
+                let hostile: &[&[u8]] = &[
+                    &[0x7f, 0xff, 0xff, 0xff],
+                    &[0xff, 0xff, 0xff, 0xfe],
+                    &[0x80, 0, 0, 0],
+                    &[0, 0x10, 0, 0],
+                ];
+                (last - 3..=last, hostile)
+            };
+            for count in hostile {
+                let mut body = one.to_vec();
+                body.splice(at.clone(), count.iter().copied());
+                assert!(!passes(spoken, version, &body), "{what}, list {list}: {count:?}");
+            }
+        }
+    });
+}
+
+/// The decoder reads such a field by the size that it has, whatever is said.
+#[test]
+fn a_known_tagged_field_of_another_size_is_refused() {
+    for version in 5..=7 {
+        let body = create_topics(version, [1, 1, 0, 0]).unwrap();
+        assert!(fits(ApiKey::CreateTopics as i16, version, &body));
+        // One tagged field of the topic: its number, 0, then its size, 2, then the code.
+        let at = body
+            .windows(5)
+            .position(|field| field == [1, 0, 2, 0, 29])
+            .unwrap();
+        let mut lying = body.to_vec();
+        lying.splice(at + 2..at + 5, [1, 29]);
+        assert!(!fits(ApiKey::CreateTopics as i16, version, &lying));
+        let mut unknown = body.to_vec();
+        unknown.splice(at + 1..at + 3, [9, 2]);
+        assert!(fits(ApiKey::CreateTopics as i16, version, &unknown));
+    }
+}
+
+#[test]
+fn a_response_without_a_layout_is_refused() {
+    for api in [ApiKey::ApiVersions, ApiKey::Fetch, ApiKey::DescribeConfigs] {
+        assert!(!fits(api as i16, 0, &[0; 64]));
+    }
+}
