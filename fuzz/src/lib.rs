@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod decompress;
+pub mod frame;
 pub mod json;
 pub mod log;
 pub mod parse;

@@ -8,6 +8,11 @@ fn every_input_of_the_decompress_corpus_holds() {
 }
 
 #[test]
+fn every_input_of_the_frame_corpus_holds() {
+    replay("frame", octopus_fuzz::frame::check);
+}
+
+#[test]
 fn every_input_of_the_json_corpus_holds() {
     replay("json", octopus_fuzz::json::check);
 }

@@ -1,6 +1,40 @@
-//! The Kafka client of Octopus.
+#![doc = include_str!("../README.md")]
+//!
+//! # Example
+//!
+#![cfg_attr(feature = "broker", doc = "```")]
+#![cfg_attr(not(feature = "broker"), doc = "```ignore")]
+//! use std::time::Duration;
+//!
+//! use octopus_core::{Namespace, Subject, TopicName};
+//! use octopus_kafka::{
+//!     Cluster, Config, broker,
+//!     records::{BatchWriter, Compression},
+//! };
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let within = Duration::from_secs(30);
+//! let broker = broker::Broker::start(broker::Config::default()).await?;
+//! let cluster = Cluster::new(Config::new(vec![broker.addr().to_string()]));
+//! cluster.reach(within).await?;
+//!
+//! let namespace = Namespace::of(Subject::from_uuid(7));
+//! let runs = TopicName::from("runs");
+//! cluster.create_topic(&namespace.qualify("runs"), within).await?;
+//! let held = cluster.topics(&namespace, &[runs.clone(), "others".into()], within).await?;
+//! assert_eq!(held.into_iter().collect::<Vec<_>>(), [runs]);
+//!
+//! let mut batch = BatchWriter::new(Compression::Zstd);
+//! batch.push(0, None, Some(b"{\"step\":7}"), &[]);
+//! let offset = cluster.produce(&namespace.qualify("runs"), batch.finish(), within).await?;
+//! assert_eq!(offset, 0);
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
+mod answer;
 pub(crate) mod api;
 mod backoff;
 #[cfg(feature = "broker")]

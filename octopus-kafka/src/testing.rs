@@ -4,11 +4,12 @@
 //! Apache Kafka 4.4.0 from Maven Central and starts one node for the test process (Java 17 and Maven are
 //! needed); anything else is the `HOST:PORT` of a running cluster.
 
+mod answer;
 mod node;
 
 use std::{env, io, time::Duration};
 
-pub use node::Node;
+pub use self::{answer::reads, node::Node};
 use tokio::sync::OnceCell;
 
 use crate::broker::{self, Broker};

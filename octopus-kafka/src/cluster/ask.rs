@@ -2,20 +2,19 @@
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::BytesMut;
 use kafka_protocol::{
     messages::{ApiKey, BrokerId},
-    protocol::{Decodable, HeaderVersion, Request},
+    protocol::Request,
 };
 use tokio::time::{Instant, sleep_until};
 
 use super::{Class, Cluster};
 use crate::{
+    answer,
     api::fetch::{self, FetchRequest, FetchResponse},
     error::{Api, Error, Kind},
-    guard,
     pool::Lease,
-    versions,
 };
 
 /// The client id of requests that are no consumer's.
@@ -76,10 +75,7 @@ impl Cluster {
             .send(ApiKey::Fetch as i16, &range, client_id, encode, deadline)
             .await
             .map_err(failed)?;
-        let header_version = i16::from(answer.version >= fetch::FLEXIBLE);
-        let decoded = body(answer.bytes, header_version)
-            .and_then(|body| FetchResponse::decode(answer.version, body).ok());
-        let Some(response) = decoded else {
+        let Some(response) = answer::fetched(answer.version, answer.bytes) else {
             lease.poison("its answer to a fetch can't be read");
             return Err(failed(Kind::Malformed));
         };
@@ -212,25 +208,13 @@ async fn exchange<R: Request>(
         |version, out: &mut BytesMut| make(version).encode(out, version).map_err(|_| Kind::Unsupported);
     let answer = lease.send(R::KEY, range, client_id, encode, deadline).await?;
     let version = answer.version;
-    let decoded = body(answer.bytes, R::Response::header_version(version))
-        .filter(|body| guard::fits(R::KEY, version, body))
-        .and_then(|mut body| R::Response::decode(&mut body, version).ok());
-    match decoded {
+    match answer::read::<R>(version, answer.bytes) {
         Some(response) => Ok((response, version)),
         None => {
             lease.poison("an answer can't be read");
             Err(Kind::Malformed)
         }
     }
-}
-
-/// What follows a response's header, whose tagged fields say nothing.
-fn body(mut frame: Bytes, header_version: i16) -> Option<Bytes> {
-    if header_version >= 1 {
-        let rest = versions::skip_tags(&frame)?.len();
-        frame.advance(frame.len() - rest);
-    }
-    Some(frame)
 }
 
 #[cfg(test)]
