@@ -116,3 +116,109 @@ fn read<'a>(
         None => Ok((found.node_id, &found.host, found.port)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::ApiKey;
+
+    use super::*;
+    use crate::{
+        Config,
+        broker::{self, Broker, first},
+    };
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(30)
+    }
+
+    async fn world() -> (Broker, Cluster) {
+        let broker = Broker::start(broker::Config::default()).await.unwrap();
+        let cluster = Cluster::new(Config::new(vec![broker.addr().to_string()]));
+        (broker, cluster)
+    }
+
+    fn look_ups(broker: &Broker) -> Vec<i16> {
+        let requests = broker.requests().into_iter();
+        requests
+            .filter(|received| received.api == ApiKey::FindCoordinator)
+            .map(|received| received.version)
+            .collect()
+    }
+
+    /// [ER-06] a group whose coordinator is being found, or is loading, is looked up until it is there.
+    #[tokio::test]
+    async fn a_coordinator_that_is_not_there_yet_is_waited_for() {
+        for code in [14, 15] {
+            let (broker, cluster) = world().await;
+            broker.faults().on(ApiKey::FindCoordinator, first(3)).error(code);
+            assert_eq!(cluster.coordinator("g", soon()).await, Ok(BrokerId(1)));
+            assert_eq!(look_ups(&broker).len(), 4);
+            // It is known, and its address with it, until it turns out to be another one.
+            cluster.coordinator("g", soon()).await.unwrap();
+            assert_eq!(look_ups(&broker).len(), 4);
+            assert!(cluster.0.metadata.address(BrokerId(1)).is_some());
+            cluster.forget_coordinator("g");
+            cluster.coordinator("g", soon()).await.unwrap();
+            assert_eq!(look_ups(&broker).len(), 5);
+        }
+    }
+
+    /// [ER-02] [ER-06] what a look-up ends in, in time.
+    #[tokio::test]
+    async fn a_look_up_that_fails_is_told_by_its_row() {
+        let (broker, cluster) = world().await;
+        broker.faults().on(ApiKey::FindCoordinator, first(1)).error(30);
+        let denied = cluster.coordinator("g", soon()).await.unwrap_err();
+        assert_eq!(
+            denied,
+            Error::response(Api::FindCoordinator, ResponseError::GroupAuthorizationFailed)
+        );
+        broker.faults().clear();
+        broker
+            .faults()
+            .on(ApiKey::FindCoordinator, broker::always())
+            .error(15);
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let away = cluster.coordinator("g", deadline).await.unwrap_err();
+        assert_eq!(
+            octopus_core::Error::from(away),
+            octopus_core::Error::KafkaRetriable
+        );
+        assert!(look_ups(&broker).len() > 2);
+    }
+
+    /// [ER-01] brokers before 2.1 or so know one group a request only.
+    #[tokio::test]
+    async fn each_form_of_the_request_is_spoken() {
+        for (versions, asked) in [(0..=2, 2), (0..=3, 3), (0..=4, 4), (0..=9, 6)] {
+            let (broker, cluster) = world().await;
+            broker.set_versions(ApiKey::FindCoordinator, versions);
+            assert_eq!(cluster.coordinator("g", soon()).await, Ok(BrokerId(1)));
+            assert_eq!(look_ups(&broker), [asked]);
+        }
+        let (broker, cluster) = world().await;
+        broker.set_versions(ApiKey::FindCoordinator, 7..=9);
+        let none = cluster.coordinator("g", soon()).await.unwrap_err();
+        assert_eq!(*none.kind(), Kind::Unsupported);
+    }
+
+    /// An answer about another group says nothing of this one.
+    #[test]
+    fn an_answer_is_about_the_group_that_it_names() {
+        use kafka_protocol::messages::find_coordinator_response::Coordinator;
+        let found = |key| {
+            Coordinator::default()
+                .with_key(StrBytes::from_static_str(key))
+                .with_node_id(BrokerId(4))
+                .with_host(StrBytes::from_static_str("host"))
+                .with_port(1)
+        };
+        let response = FindCoordinatorResponse::default().with_coordinators(vec![found("h"), found("g")]);
+        assert_eq!(read(&response, "g"), Ok((BrokerId(4), "host", 1)));
+        for key in ["x", "", "gg"] {
+            assert_eq!(read(&response, key), Err(ResponseError::CoordinatorNotAvailable));
+        }
+        let nothing = FindCoordinatorResponse::default();
+        assert_eq!(read(&nothing, "g"), Err(ResponseError::CoordinatorNotAvailable));
+    }
+}

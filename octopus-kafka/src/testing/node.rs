@@ -21,7 +21,6 @@ const LOOKS: u32 = 900;
 #[derive(Debug)]
 pub struct Node {
     address: String,
-    data: PathBuf,
     process: Child,
 }
 
@@ -62,14 +61,16 @@ impl Node {
             return Err(io::Error::other("the storage tool of Apache Kafka failed"));
         }
 
-        // The shell outlives a killed parent for as long as it takes to see its input end, and takes the node along.
+        // The shell outlives a killed parent for as long as it takes to see its input end, and takes the node and its
+        // folder along.
         let log = data.join("log");
         let process = Command::new("sh")
             .args([
                 "-c",
-                r#""$@" </dev/null & node=$!; read -r _; kill -9 $node"#,
+                r#"data=$1; shift; "$@" </dev/null & node=$!; read -r _; kill -9 $node; wait $node; rm -rf "$data""#,
                 "kafka",
             ])
+            .arg(&data)
             .args(["java", "-Xmx512m", "-cp", &classes, &logging, "kafka.Kafka"])
             .arg(&conf)
             .stdin(Stdio::piped())
@@ -78,7 +79,6 @@ impl Node {
             .spawn()?;
         let node = Self {
             address: format!("127.0.0.1:{broker}"),
-            data,
             process,
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, broker));
@@ -104,7 +104,6 @@ impl Drop for Node {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.data);
     }
 }
 

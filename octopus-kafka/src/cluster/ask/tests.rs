@@ -3,7 +3,10 @@ use kafka_protocol::messages::{ApiVersionsRequest, HeartbeatRequest};
 use super::{super::Topic, *};
 use crate::{
     Config,
-    broker::{ApiKey as Asked, Broker, Config as BrokerConfig, Request as Received, first},
+    broker::{
+        ApiKey as Asked, Broker, Config as BrokerConfig, ConnectionId, Fault, Request as Received, first,
+    },
+    records::{BatchWriter, Compression},
 };
 
 /// Generous: a shared machine may be slow.
@@ -121,4 +124,109 @@ async fn an_answer_without_a_layout_is_not_decoded() {
     let asked = exchange(&lease, "me", &(0..=3), |_| ApiVersionsRequest::default(), soon()).await;
     assert_eq!(asked.unwrap_err(), Kind::Malformed);
     broker.shutdown().await;
+}
+
+/// A Fetch of the topic's first records, which are there.
+async fn fetch_from(broker: &Broker, cluster: &Cluster) -> Result<FetchResponse, Error> {
+    if broker.end_offset("topic").is_none() {
+        broker.create_topic("topic");
+        let mut batch = BatchWriter::new(Compression::None);
+        batch.push(0, None, Some(b"value"), &[]);
+        broker.append("topic", batch.finish());
+    }
+    let Topic::Known(info) = cluster.topic("topic", soon()).await? else {
+        panic!("it was made")
+    };
+    let partition = fetch::FetchPartition {
+        topic: "topic".to_owned(),
+        topic_id: info.id,
+        partition: 0,
+        fetch_offset: 0,
+        current_leader_epoch: -1,
+        partition_max_bytes: 1 << 20,
+    };
+    let request = FetchRequest {
+        max_wait_ms: 0,
+        min_bytes: 1,
+        max_bytes: 1 << 20,
+        partitions: vec![partition],
+    };
+    let leader = info.leader.unwrap();
+    cluster.fetch(leader, "me", &request, soon()).await
+}
+
+/// The connections that Fetch requests came on, in their order.
+fn fetched_on(broker: &Broker) -> Vec<ConnectionId> {
+    let requests = broker.requests().into_iter();
+    requests
+        .filter(|received| received.api == Asked::Fetch)
+        .map(|received| received.connection)
+        .collect()
+}
+
+/// A broker does not read from a connection that it throttles; others are not.
+#[tokio::test]
+async fn a_fetch_does_not_wait_on_a_throttled_connection() {
+    let (broker, cluster) = world().await;
+    let throttle = broker.faults().on(Asked::Fetch, first(1));
+    throttle.throttle(Duration::from_secs(3600));
+    for _ in 0..3 {
+        let response = fetch_from(&broker, &cluster).await.unwrap();
+        assert!(!response.partitions[0].records.is_empty());
+    }
+    let on = fetched_on(&broker);
+    assert_ne!(on[0], on[1]);
+    assert_eq!(on[1], on[2], "the second one is not throttled");
+}
+
+/// [ER-01] by the topic's id where the broker has ids, else by its name.
+#[tokio::test]
+async fn old_brokers_are_asked_for_a_topic_by_its_name() {
+    for (fetch, metadata, asked) in [
+        (4..=10, 5..=7, 10),
+        (4..=17, 5..=9, 12),
+        (4..=12, 5..=12, 12),
+        (4..=17, 5..=12, 17),
+    ] {
+        let (broker, cluster) = world().await;
+        broker.set_versions(Asked::Fetch, fetch);
+        broker.set_versions(Asked::Metadata, metadata);
+        let response = fetch_from(&broker, &cluster).await.unwrap();
+        assert_eq!(response.partitions[0].error_code, 0);
+        assert!(!response.partitions[0].records.is_empty());
+        let versions: Vec<_> = broker
+            .requests()
+            .iter()
+            .filter(|received| received.api == Asked::Fetch)
+            .map(|received| received.version)
+            .collect();
+        assert_eq!(versions, [asked]);
+    }
+}
+
+/// [ER-05] [ER-06] a fetch whose answer is none is told at once, and the next one goes over another connection.
+#[tokio::test]
+async fn a_connection_whose_answer_to_a_fetch_was_none_is_left() {
+    let (broker, cluster) = world().await;
+    fetch_from(&broker, &cluster).await.unwrap();
+    let rules: [(fn(Fault), _); 3] = [
+        (Fault::close, octopus_core::Error::KafkaRetriable),
+        (|rule| rule.cut_after(9), octopus_core::Error::KafkaRetriable),
+        (
+            |rule| rule.garbage(vec![0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 3]),
+            octopus_core::Error::KafkaRetriable,
+        ),
+    ];
+    for (fault, row) in rules {
+        fault(broker.faults().on(Asked::Fetch, first(1)));
+        let error = fetch_from(&broker, &cluster).await.unwrap_err();
+        assert_eq!(octopus_core::Error::from(error), row);
+        fetch_from(&broker, &cluster).await.unwrap();
+        broker.faults().clear();
+    }
+    let on = fetched_on(&broker);
+    assert!(
+        on.windows(2).filter(|two| two[0] != two[1]).count() >= 3,
+        "{on:?}"
+    );
 }
