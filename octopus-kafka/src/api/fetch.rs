@@ -2,7 +2,6 @@
 //!
 //! The answer is the largest and most exposed frame of the protocol, so it is decoded here: without a copy
 //! of the records, and with nothing allocated by a count that the frame names.
-#![cfg_attr(not(test), allow(dead_code, reason = "not every field has a reader"))]
 
 mod cursor;
 

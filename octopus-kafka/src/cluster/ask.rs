@@ -151,7 +151,9 @@ impl Cluster {
                     if kind == Kind::Timeout && share == ONE_BROKER {
                         lease.poison("it did not answer");
                     }
-                    avoid.push(address);
+                    if !avoid.contains(&address) {
+                        avoid.push(address);
+                    }
                 }
                 Err(kind) => return Err(Error::new(api, kind)),
             }

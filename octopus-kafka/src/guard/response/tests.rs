@@ -451,6 +451,37 @@ fn a_count_that_the_bytes_can_not_hold_is_refused() {
     });
 }
 
+/// What the guard lets through harms nobody: it is decoded or refused, by counts that the bytes can hold.
+#[test]
+fn a_damaged_response_is_read_or_refused() {
+    let (mut read, mut refused) = (0, 0);
+    each_version(|spoken, version, _| {
+        let body = (spoken.encode)(version, [2, 1, 1, 1]).unwrap();
+        for at in 0..body.len() {
+            for change in [
+                &[0][..],
+                &[1],
+                &[0x7f],
+                &[0x80],
+                &[0xff],
+                &[0x7f; 4],
+                &[0xff; 4],
+                &[0, 0, 0, 0, 0, 0],
+            ] {
+                let mut damaged = body.to_vec();
+                damaged.splice(at..(at + change.len()).min(body.len()), change.iter().copied());
+                if passes(spoken, version, &damaged) {
+                    (spoken.decode)(version, damaged.into());
+                    read += 1;
+                } else {
+                    refused += 1;
+                }
+            }
+        }
+    });
+    assert!(read > 1000 && refused > 1000, "{read} {refused}");
+}
+
 /// The decoder reads such a field by the size that it has, whatever is said.
 #[test]
 fn a_known_tagged_field_of_another_size_is_refused() {
