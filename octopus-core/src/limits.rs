@@ -40,6 +40,10 @@ pub struct Limits {
     pub short_turn: Duration,
     /// The longest that a request waits for another on the same instance [LK-01].
     pub lock_wait: Duration,
+    /// The longest that a fetch waits for the fate of a reply with records that is being sent from its instance: its
+    /// client may hold that reply already, and come back on another connection before we know. Not a time of the
+    /// specification, which has a fetch refused at once [LK-02].
+    pub settle_wait: Duration,
     /// The longest that a reply may take to send [RP-03].
     pub send_timeout: Duration,
     /// The idle time after which an instance is closed [LC-01].
@@ -74,6 +78,7 @@ impl Default for Limits {
             turn: Duration::from_millis(500),
             short_turn: Duration::from_millis(50),
             lock_wait: Duration::from_secs(10),
+            settle_wait: Duration::from_millis(200),
             send_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(300),
             reap_interval: Duration::from_secs(30),

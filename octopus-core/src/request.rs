@@ -34,6 +34,13 @@ pub(crate) enum Stage {
     Answered(Answered),
 }
 
+impl Request {
+    /// Whether it is a fetch whose records are on their way to the client.
+    pub(crate) const fn is_sending(&self) -> bool {
+        matches!(&self.stage, Stage::Fetching(fetching) if fetching.is_sending())
+    }
+}
+
 /// What the running call of a request is for, and what comes after it.
 #[derive(Debug)]
 pub(crate) enum Step {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Instant};
 
 use super::{Engine, call::Purpose};
 use crate::{
-    Bound, Command, Effect, Error, InstanceId, InstanceKey, Namespace, Outcome, RequestId, Subject,
+    Bound, Command, Effect, Error, Fetch, InstanceId, InstanceKey, Namespace, Outcome, RequestId, Subject,
     TopicName, TopicPartition,
     request::{Answered, Request, Stage, Step},
     timer::{Timer, after},
@@ -76,28 +76,53 @@ impl Engine {
         }
     }
 
-    /// Takes the instance, or stands in its line; a fetch does neither wait nor pass [LK-01] [LK-02].
+    /// Takes the instance, or stands in its line; a fetch does neither wait nor pass [LK-01] [LK-02], but for the
+    /// moment that a reply before it may need to be known as delivered.
     fn line_up(&mut self, id: RequestId, instance: InstanceId, command: Command, now: Instant) {
         let Some(found) = self.instances.get_mut(&instance) else {
             return;
         };
-        if let Command::Fetch(fetch) = command {
-            if found.lock.is_busy() {
+        let limits = &self.config.limits;
+        let holder = found.lock.holder().filter(|_| !found.lock.is_waited_for());
+        let settling = holder
+            .and_then(|holder| self.requests.get(&holder))
+            .is_some_and(Request::is_sending);
+        let wait = match command {
+            Command::Fetch(_) if settling => limits.settle_wait,
+            Command::Fetch(_) if found.lock.is_busy() => {
                 return self.answer(id, Err(Error::InstanceBusy), now);
             }
-            let most = self.config.limits.max_fetches_per_user;
-            if self.fetches.of(&found.key.subject) >= most {
-                return self.answer(id, Err(Error::UserFetches(most)), now);
-            }
-            found.lock.try_take(id);
-            self.begin_fetch(id, instance, fetch, now);
-        } else if found.lock.try_take(id) {
+            Command::Create(_)
+            | Command::Delete
+            | Command::Subscribe(_)
+            | Command::Subscription
+            | Command::Unsubscribe
+            | Command::Assign(_)
+            | Command::Assignments
+            | Command::Commit(_)
+            | Command::Committed(_)
+            | Command::Seek(_)
+            | Command::SeekToBeginning(_)
+            | Command::SeekToEnd(_)
+            | Command::Fetch(_) => limits.lock_wait,
+        };
+        if found.lock.try_take(id) {
             self.perform(id, instance, command, now);
         } else {
             found.lock.wait(id);
             self.set_stage(id, Stage::Waiting(command));
-            let end = after(now, self.config.limits.lock_wait);
-            self.timers.set(Timer::Lock(id), end);
+            self.timers.set(Timer::Lock(id), after(now, wait));
+        }
+    }
+
+    /// Begins a fetch that holds its instance, if its user may have one more [LI-01].
+    fn begin_or_refuse(&mut self, id: RequestId, instance: InstanceId, fetch: Fetch, now: Instant) {
+        let most = self.config.limits.max_fetches_per_user;
+        let subject = self.instances.get(&instance).map(|found| found.key.subject);
+        if subject.is_some_and(|subject| self.fetches.of(&subject) >= most) {
+            self.answer_last(id, Err(Error::UserFetches(most)), now);
+        } else {
+            self.begin_fetch(id, instance, fetch, now);
         }
     }
 
@@ -153,7 +178,8 @@ impl Engine {
             return self.set_stage(id, Stage::Held(command));
         }
         match command {
-            Command::Create(_) | Command::Fetch(_) => self.answer_last(id, Err(Error::Internal), now),
+            Command::Create(_) => self.answer_last(id, Err(Error::Internal), now),
+            Command::Fetch(fetch) => self.begin_or_refuse(id, instance, fetch, now),
             Command::Delete => {
                 self.set_stage(id, Stage::Working(Step::Delete));
                 self.delete(id, instance, now);

@@ -54,6 +54,11 @@ impl Lock {
         self.holder
     }
 
+    /// Whether someone waits for it.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.line.is_empty()
+    }
+
     /// Whether someone holds it or waits for it.
     pub(crate) fn is_busy(&self) -> bool {
         self.holder.is_some() || !self.line.is_empty()

@@ -179,6 +179,7 @@ fn an_instance_is_idle_when_its_last_request_ends() {
         .request(1, fetch(500))
         .done(0, fetched(&[("t", 6)]))
         .request(2, fetch(500))
+        .at(ms(200))
         .delivered(2)
         .at(secs(20))
         .gives(["0: fetch t@5 in 500", "1 <- records 0", "2 <- 40904"])

@@ -61,9 +61,28 @@ fn a_reply_with_records_holds_the_instance() {
         .done(0, fetched(&[("t", 8)]))
         .request(2, fetch(5000))
         .request(3, Command::Commit(None))
-        .gives(["0: fetch t@5 in 500", "1 <- records 0", "2 <- 40904"])
+        .gives(["0: fetch t@5 in 500", "1 <- records 0"])
+        .request(4, fetch(5000))
+        .gives(["4 <- 40904"])
+        .at(ms(200))
+        .gives(["2 <- 40904"])
         .delivered(1)
         .gives(["1: commit t@8 in 10000"]);
+}
+
+/// [LK-02] [RP-05] a client that has its reply whole may fetch on another connection before the reply is known as
+/// delivered.
+#[test]
+fn a_fetch_right_behind_a_reply_waits_for_its_fate() {
+    let mut world = assigned(settings(), &[("t", 5)]);
+    world
+        .request(1, fetch(5000))
+        .done(0, fetched(&[("t", 8)]))
+        .request(2, fetch(5000))
+        .gives(["0: fetch t@5 in 500", "1 <- records 0"])
+        .at(ms(100))
+        .delivered(1)
+        .gives(["1: fetch t@8 in 500"]);
 }
 
 #[test]
