@@ -1,15 +1,26 @@
-//! octopus-server
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod base_uri;
 pub mod body;
+pub mod clock;
 pub mod config;
+pub mod dev;
+mod driver;
 pub mod headers;
 pub mod ledger;
 pub mod left;
 pub mod listener;
 pub mod parse;
+pub mod process;
+mod random;
 pub mod reply;
 pub mod route;
 pub mod send;
+mod server;
+mod service;
 pub mod wire;
+
+pub use driver::Topics;
+pub use octopus_auth::TokenCheck;
+pub use server::{Builder, Server};

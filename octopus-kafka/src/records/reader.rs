@@ -88,6 +88,12 @@ impl Reader {
         }
     }
 
+    /// The bytes that were fetched, as they are stored.
+    #[must_use]
+    pub const fn stored_bytes(&self) -> usize {
+        self.records.len()
+    }
+
     /// Finds the next record at or behind the position; `None` at the end.
     fn find(&mut self) -> Result<Option<Found>, Stop> {
         loop {

@@ -104,6 +104,7 @@ where
     let requests = Requests {
         service,
         addr,
+        local: socket.local_addr().unwrap_or(addr),
         ledger: ledger.clone(),
         abort: abort.clone(),
         panicked: options.panicked,

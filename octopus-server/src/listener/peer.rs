@@ -10,15 +10,23 @@ use crate::ledger::Ledger;
 #[derive(Debug, Clone)]
 pub struct Peer {
     addr: SocketAddr,
+    local: SocketAddr,
     ledger: Ledger,
     request: u64,
     abort: Arc<Notify>,
 }
 
 impl Peer {
-    pub(super) const fn new(addr: SocketAddr, ledger: Ledger, request: u64, abort: Arc<Notify>) -> Self {
+    pub(super) const fn new(
+        addr: SocketAddr,
+        local: SocketAddr,
+        ledger: Ledger,
+        request: u64,
+        abort: Arc<Notify>,
+    ) -> Self {
         Self {
             addr,
+            local,
             ledger,
             request,
             abort,
@@ -29,6 +37,12 @@ impl Peer {
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// The address here that the client connected to.
+    #[must_use]
+    pub const fn local(&self) -> SocketAddr {
+        self.local
     }
 
     /// Resets the connection, whatever it is at: what the client has not got yet is lost, and an open receipt

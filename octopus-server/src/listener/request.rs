@@ -21,6 +21,7 @@ use crate::{ledger::Ledger, send::ReplyBody};
 pub(super) struct Requests<S> {
     pub(super) service: S,
     pub(super) addr: SocketAddr,
+    pub(super) local: SocketAddr,
     pub(super) ledger: Ledger,
     pub(super) abort: Arc<Notify>,
     pub(super) panicked: fn() -> Response<ReplyBody>,
@@ -37,7 +38,13 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Answer<F> {
         let number = self.ledger.begin();
-        let peer = Peer::new(self.addr, self.ledger.clone(), number, self.abort.clone());
+        let peer = Peer::new(
+            self.addr,
+            self.local,
+            self.ledger.clone(),
+            number,
+            self.abort.clone(),
+        );
         Answer {
             work: caught(|| Box::pin((self.service)(request, peer))),
             ledger: self.ledger.clone(),

@@ -1,0 +1,207 @@
+//! `--dev`: everything on one machine. An embedded broker, one subject with a token, and a topic that a simulated
+//! training run writes to.
+
+use std::{fmt::Write as _, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use octopus_core::{Namespace, Subject};
+use octopus_kafka::{
+    broker::{self, Broker},
+    records::{BatchWriter, Compression},
+};
+use tokio::task::JoinHandle;
+
+/// The subject of the development server; only this process knows it.
+pub const SUBJECT: Subject = Subject::from_uuid(0x0c70_9005_0000_4000_8000_0000_0000_0dee);
+/// The topic of the simulated training run.
+pub const TOPIC: &str = "my-topic";
+/// The time between two of its records.
+const STEP: Duration = Duration::from_secs(1);
+
+/// What runs beside the server in development. Ends with [`shut_down`](Self::shut_down).
+#[derive(Debug)]
+pub struct Dev {
+    broker: Arc<Broker>,
+    token: String,
+    run: JoinHandle<()>,
+}
+
+impl Dev {
+    /// Starts the broker and the simulated run.
+    ///
+    /// # Errors
+    ///
+    /// Where the address is taken, or the machine has no randomness for a token.
+    pub async fn start(kafka_listen: SocketAddr) -> io::Result<Self> {
+        let mut config = broker::Config::default();
+        config.listen = kafka_listen;
+        config.auto_create = true;
+        config.initial_rebalance_delay = Duration::ZERO;
+        config.requests_kept = 0;
+        let broker = Arc::new(Broker::start(config).await?);
+        let topic = Namespace::of(SUBJECT).qualify(TOPIC);
+        broker.create_topic(&topic);
+        let run = tokio::spawn(train(Arc::clone(&broker), topic));
+        Ok(Self {
+            broker,
+            token: crate::random::hex::<24>().map_err(io::Error::other)?,
+            run,
+        })
+    }
+
+    /// The line of a tokens file that lets [`SUBJECT`] in.
+    #[must_use]
+    pub fn tokens(&self) -> String {
+        format!("{} {SUBJECT}\n", self.token)
+    }
+
+    /// The broker's address.
+    #[must_use]
+    pub fn kafka(&self) -> SocketAddr {
+        self.broker.addr()
+    }
+
+    /// What to paste into a shell to try the service at `address`: the whole walk through the API.
+    #[must_use]
+    pub fn walk(&self, address: SocketAddr) -> String {
+        walk(address, self.broker.addr(), &self.token)
+    }
+
+    /// Ends the simulated run and the broker.
+    pub async fn shut_down(self) {
+        self.run.abort();
+        let _ = self.run.await;
+        // The run held the only other handle.
+        if let Some(broker) = Arc::into_inner(self.broker) {
+            broker.shutdown().await;
+        }
+    }
+}
+
+fn walk(address: SocketAddr, kafka: SocketAddr, token: &str) -> String {
+    let consumers = format!("http://{address}/api/v2/consumers");
+    let instance = format!("{consumers}/my-group/instances/my-instance");
+    let v2 = "Content-Type: application/vnd.kafka.v2+json";
+    let topic = Namespace::of(SUBJECT).qualify(TOPIC);
+    let partition = format!(r#"{{"topic": "{TOPIC}", "partition": 0}}"#);
+    let mut text = format!(
+        "Octopus for development, with a Kafka broker of its own that forgets all when it ends.\n\
+         HTTP   http://{address}\n\
+         Kafka  {kafka}   (kcat -b {kafka} -t {topic})\n\n\
+         Paste this into a shell:\n"
+    );
+    let mut curl = |what: &str, method: &str, url: &str, header: &str, body: &str| {
+        let _ = write!(
+            text,
+            "\n# {what}\ncurl -X {method} \"{url}\" \\\n  -H \"subject: {SUBJECT}\" \\\n"
+        );
+        let _ = write!(text, "  -H \"authorization: Bearer {token}\"");
+        for (flag, quote, value) in [("-H", '"', header), ("-d", '\'', body)] {
+            if !value.is_empty() {
+                let _ = write!(text, " \\\n  {flag} {quote}{value}{quote}");
+            }
+        }
+        text.push('\n');
+    };
+    curl(
+        "Create consumer instance",
+        "POST",
+        &format!("{consumers}/my-group"),
+        v2,
+        r#"{"name": "my-instance", "format": "json", "auto.offset.reset": "earliest"}"#,
+    );
+    curl(
+        "Subscribe to a list of topics",
+        "POST",
+        &format!("{instance}/subscription"),
+        v2,
+        &format!(r#"{{"topics": ["{TOPIC}"]}}"#),
+    );
+    curl(
+        "Fetch records of a json instance",
+        "GET",
+        &format!("{instance}/records?timeout=5000"),
+        "Accept: application/vnd.kafka.json.v2+json",
+        "",
+    );
+    curl("Commit offsets", "POST", &format!("{instance}/offsets"), "", "");
+    curl(
+        "What the group has committed",
+        "GET",
+        &format!("{instance}/offsets"),
+        v2,
+        &format!(r#"{{"partitions": [{partition}]}}"#),
+    );
+    curl(
+        "Go back to the beginning",
+        "POST",
+        &format!("{instance}/positions/beginning"),
+        v2,
+        &format!(r#"{{"partitions": [{partition}]}}"#),
+    );
+    curl("Delete consumer instance", "DELETE", &instance, "", "");
+    text
+}
+
+/// A training run whose loss goes down: a record a second.
+async fn train(broker: Arc<Broker>, topic: String) {
+    let mut ticks = tokio::time::interval(STEP);
+    for step in 0u32.. {
+        ticks.tick().await;
+        // A topic that was deleted by hand stays deleted; the run goes on without it.
+        let _ = broker.append(&topic, training_record(step, now_ms()));
+    }
+}
+
+fn training_record(step: u32, timestamp: i64) -> bytes::Bytes {
+    let loss = 0.05 + 2.25 * (-f64::from(step) / 40.0).exp() + f64::from(step * 7 % 10) / 500.0;
+    let value = format!(r#"{{"step": {step}, "loss": {loss:.2}}}"#);
+    let mut batch = BatchWriter::new(Compression::None);
+    let trace = &step.to_be_bytes()[2..];
+    batch.push(
+        timestamp,
+        None,
+        Some(value.as_bytes()),
+        &[(b"trace", Some(trace))],
+    );
+    batch.finish()
+}
+
+fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use octopus_core::{Position, Records};
+    use octopus_kafka::records::Reader;
+
+    use super::*;
+
+    #[test]
+    fn the_walk_names_the_real_address_token_and_topic() {
+        let text = walk(
+            ([127, 0, 0, 1], 8000).into(),
+            ([127, 0, 0, 1], 9092).into(),
+            "secret-of-a-test",
+        );
+        assert_eq!(text.matches("curl -X").count(), 7);
+        assert_eq!(text.matches("authorization: Bearer secret-of-a-test").count(), 7);
+        assert!(text.contains(r#"-d '{"topics": ["my-topic"]}'"#));
+        assert!(text.contains("kcat -b 127.0.0.1:9092 -t ns-000000000dee.my-topic"));
+    }
+
+    #[test]
+    fn a_step_of_training_is_json_with_a_header() {
+        let mut reader = Reader::new(training_record(7, 0), Position::at(0));
+        let record = reader.next().unwrap().unwrap();
+        assert_eq!(record.value, Some(&br#"{"step": 7, "loss": 1.96}"#[..]));
+        let headers: Vec<_> = record
+            .headers
+            .map(|h| (h.name.to_vec(), h.value.map(<[u8]>::to_vec)))
+            .collect();
+        assert_eq!(headers, [(b"trace".to_vec(), Some(vec![0, 7]))]);
+    }
+}

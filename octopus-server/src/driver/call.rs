@@ -1,0 +1,215 @@
+//! The engine's calls: work in Kafka, as tasks that report their end.
+
+use std::{sync::Arc, time::Duration};
+
+use octopus_codec::{Body, Packed, pack};
+use octopus_core::{CallId, Effect, Error, Event, FetchPlan, Fetched, InstanceId, Open, Outcome, TopicName};
+use octopus_kafka::{Consumer, Polled, Signal};
+use tokio::task::AbortHandle;
+
+use super::{Driver, Opened};
+
+/// The bytes of records above which they are packed away from the threads that serve sockets.
+const PACK_APART: usize = 128 * 1024;
+
+/// Starts a call. Its task tells the driver how it ended, also if it panics; an aborted one says nothing.
+pub(super) fn start(
+    driver: Driver,
+    call: CallId,
+    instance: InstanceId,
+    opened: Option<Opened>,
+    effect: Effect,
+    within: Duration,
+) -> AbortHandle {
+    let mut end = End {
+        driver: driver.clone(),
+        call,
+        instance,
+        told: false,
+    };
+    let task = tokio::spawn(async move {
+        let done = run(&driver, instance, opened, effect, within).await;
+        end.tell(done);
+    });
+    task.abort_handle()
+}
+
+/// What a call brought besides its outcome.
+struct Done {
+    outcome: Result<Outcome, Error>,
+    opened: Option<Opened>,
+    body: Option<Body>,
+}
+
+impl From<Result<Outcome, Error>> for Done {
+    fn from(outcome: Result<Outcome, Error>) -> Self {
+        Self {
+            outcome,
+            opened: None,
+            body: None,
+        }
+    }
+}
+
+async fn run(
+    driver: &Driver,
+    instance: InstanceId,
+    opened: Option<Opened>,
+    effect: Effect,
+    within: Duration,
+) -> Done {
+    match (effect, opened) {
+        (Effect::Open(settings), _) => open(driver, instance, &settings, within).await,
+        (Effect::Topics(topics), Some(opened)) => held(driver, &opened, topics, within).await.into(),
+        (Effect::Fetch(plan), Some(opened)) => turn(&opened.consumer, plan, within).await,
+        (
+            effect @ (Effect::Close
+            | Effect::Join(_)
+            | Effect::Leave
+            | Effect::Commit(_)
+            | Effect::Committed(_)
+            | Effect::Start(_)
+            | Effect::Bounds(..)),
+            Some(opened),
+        ) => opened.consumer.run(effect, within).await.into(),
+        (_, None) => Err(Error::Internal).into(),
+    }
+}
+
+async fn open(driver: &Driver, instance: InstanceId, open: &Open, within: Duration) -> Done {
+    let Some(cluster) = &driver.0.cluster else {
+        return Err(Error::NoKafka).into();
+    };
+    if let Err(error) = cluster.reach(within).await {
+        tracing::debug!(%error, "the cluster can't be reached");
+        return Err(Error::from(error)).into();
+    }
+    let signals = driver.clone();
+    let consumer = cluster.consumer(open, move |signal| {
+        signals.feed(match signal {
+            Signal::Rebalance => Event::Rebalance(instance),
+            Signal::Lost => Event::Lost(instance),
+        });
+    });
+    let opened = Opened {
+        namespace: open.namespace.clone(),
+        consumer: Arc::new(consumer),
+    };
+    Done {
+        outcome: Ok(Outcome::Done),
+        opened: Some(opened),
+        body: None,
+    }
+}
+
+async fn held(
+    driver: &Driver,
+    opened: &Opened,
+    topics: Vec<TopicName>,
+    within: Duration,
+) -> Result<Outcome, Error> {
+    match &driver.0.topics {
+        Some(known) => known
+            .held(&opened.namespace, &topics, within)
+            .await
+            .map(Outcome::Topics),
+        None => opened.consumer.run(Effect::Topics(topics), within).await,
+    }
+}
+
+/// One turn of a fetch: polls, and packs what was found.
+async fn turn(consumer: &Consumer, plan: FetchPlan, within: Duration) -> Done {
+    let Polled {
+        started,
+        mut failed,
+        parts,
+    } = match consumer.poll(&plan, within).await {
+        Ok(polled) => polled,
+        Err(error) => return Err(error).into(),
+    };
+    let bytes: usize = parts.iter().map(|(_, records)| records.stored_bytes()).sum();
+    let packing = move || pack(parts, plan.format, plan.max_bytes);
+    let packed = if bytes > PACK_APART {
+        match tokio::task::spawn_blocking(packing).await {
+            Ok(packed) => packed,
+            Err(_panicked) => return Err(Error::Internal).into(),
+        }
+    } else {
+        packing()
+    };
+    let Packed {
+        body,
+        next,
+        skipped,
+        cut,
+        not_utf8,
+        faults,
+    } = packed;
+    failed.extend(faults.into_iter().map(|(partition, fault)| {
+        tracing::warn!(topic = %partition.topic, ?fault, "records can't be read");
+        let error = Error::RecordUnreadable(partition.clone());
+        (partition, error)
+    }));
+    let fetched = Fetched {
+        started,
+        skipped,
+        next,
+        cut,
+        not_utf8,
+        failed,
+    };
+    Done {
+        outcome: Ok(Outcome::Fetched(fetched)),
+        opened: None,
+        body,
+    }
+}
+
+/// Tells the driver that a call ended.
+struct End {
+    driver: Driver,
+    call: CallId,
+    instance: InstanceId,
+    told: bool,
+}
+
+impl End {
+    fn tell(&mut self, done: Done) {
+        self.told = true;
+        let Self {
+            driver,
+            call,
+            instance,
+            ..
+        } = self;
+        let mut unwanted = None;
+        driver.with(|state| {
+            if state.calls.remove(call).is_none() {
+                // Cancelled meanwhile; what it made falls outside the lock.
+                unwanted = Some(done);
+                return None;
+            }
+            let Done {
+                outcome,
+                opened,
+                body,
+            } = done;
+            if let Some(opened) = opened {
+                state.consumers.insert(*instance, opened);
+            }
+            if let Some(body) = body {
+                state.bodies.insert(*call, body);
+            }
+            Some(Event::Done { call: *call, outcome })
+        });
+        drop(unwanted);
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if !self.told && std::thread::panicking() {
+            self.tell(Err(Error::Internal).into());
+        }
+    }
+}

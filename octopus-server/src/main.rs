@@ -1,0 +1,94 @@
+//! `octopus-server`: the consume API as a process.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the program speaks to who started it"
+)]
+
+use std::{env, error::Error, process::ExitCode, sync::Arc, time::SystemTime};
+
+use octopus_auth::Tokens;
+use octopus_kafka::Cluster;
+use octopus_server::{
+    Server,
+    config::{Config, Kafka, Stop},
+    dev::Dev,
+    process::{self, Signals},
+};
+use tokio::net::TcpListener;
+
+fn main() -> ExitCode {
+    let ended = Config::parse(env::args_os()).and_then(|config| {
+        let tokens = process::tokens(&config)?;
+        process::log(&config)?;
+        Ok((tokens, config))
+    });
+    let (tokens, config) = match ended {
+        Ok(ready) => ready,
+        Err(stop) => {
+            match &stop {
+                Stop::Said(text) => print!("{text}"),
+                Stop::Refused(line) => eprintln!("{line}"),
+            }
+            return ExitCode::from(stop.status());
+        }
+    };
+    let served = tokio::runtime::Runtime::new()
+        .map_err(Into::into)
+        .and_then(|runtime| {
+            let served = runtime.block_on(serve(config, tokens));
+            // What still runs is work that nobody waits for any more.
+            runtime.shutdown_background();
+            served
+        });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("octopus-server: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let signals = Signals::new()?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .map_err(|e| format!("{}: {e}", config.listen))?;
+    let address = listener.local_addr()?;
+    let mut dev = None;
+    let servers = match config.kafka {
+        Kafka::Cluster(servers) => servers,
+        Kafka::Dev(listen) => {
+            let started = Dev::start(listen).await.map_err(|e| format!("{listen}: {e}"))?;
+            vec![dev.insert(started).kafka().to_string()]
+        }
+        Kafka::None => Vec::new(),
+    };
+    let tokens = match (tokens, &dev) {
+        (Some(tokens), _) => tokens,
+        (None, Some(dev)) => Tokens::parse(&dev.tokens(), SystemTime::now)?,
+        (None, None) => Tokens::parse("", SystemTime::now)?,
+    };
+    let mut builder = Server::builder(Arc::new(tokens))
+        .limits(config.limits)
+        .keep_alive(config.keep_alive)
+        .max_connections(config.max_connections);
+    if !servers.is_empty() {
+        builder = builder.cluster(Cluster::new(octopus_kafka::Config::new(servers)));
+    }
+    let server = builder.start();
+    if let Some(dev) = &dev {
+        println!("{}", dev.walk(address));
+    }
+    if let Some(file) = &config.ready_file {
+        process::ready(file, &address.to_string()).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    tracing::info!(%address, "serving");
+    server.serve(listener, signals.stop()).await;
+    if let Some(dev) = dev {
+        dev.shut_down().await;
+    }
+    Ok(())
+}

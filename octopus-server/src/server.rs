@@ -1,0 +1,149 @@
+//! The service as a value: built, then served.
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use octopus_auth::TokenCheck;
+use octopus_core::{Config, Limits};
+use octopus_kafka::Cluster;
+use tokio::net::TcpListener;
+
+use crate::{
+    base_uri::Scheme,
+    clock::{Clock, SystemClock},
+    driver::{Driver, Topics},
+    listener::{self, Options, Peer},
+    service::{self, Service},
+};
+
+/// The time that the last replies have to go out once every instance is closed.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// The consume API over one Kafka cluster, ready to serve.
+///
+/// It lives in a tokio runtime: [`Builder::start`] and [`serve`](Self::serve) need one.
+#[derive(Debug)]
+pub struct Server {
+    service: Arc<Service>,
+    options: Options,
+}
+
+/// What a [`Server`] is made of.
+#[derive(Clone)]
+#[must_use]
+pub struct Builder {
+    tokens: Arc<dyn TokenCheck>,
+    cluster: Option<Cluster>,
+    topics: Option<Arc<dyn Topics>>,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    options: Options,
+}
+
+impl Server {
+    /// A server that lets in whom `tokens` lets in.
+    pub fn builder(tokens: Arc<dyn TokenCheck>) -> Builder {
+        let options = Options {
+            drain: DRAIN,
+            panicked: service::panicked,
+            ..Options::default()
+        };
+        Builder {
+            tokens,
+            cluster: None,
+            topics: None,
+            clock: Arc::new(SystemClock),
+            limits: Limits::default(),
+            options,
+        }
+    }
+
+    /// Serves until `shutdown` ends; then refuses creates, ends long polls, closes every instance within the
+    /// limit's grace [AK-03], and lets the last replies go out.
+    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+        let Self { service, options } = self;
+        let driver = service.driver.clone();
+        let answer = move |request, peer: Peer| {
+            let service = Arc::clone(&service);
+            async move { service.answer(request, &peer).await }
+        };
+        // Connections are still taken while instances close, so that a create hears why it is refused [CR-11].
+        let stopping = async {
+            shutdown.await;
+            tracing::info!("shutting down");
+            driver.shut_down().await;
+        };
+        listener::serve(listener, answer, options, stopping).await;
+        tracing::info!("shut down");
+    }
+}
+
+impl Builder {
+    /// Where the records are. Without a cluster, creates answer 500, 50002 [CR-11].
+    pub fn cluster(mut self, cluster: Cluster) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
+    /// How a namespace's topics are known; by default they are those that the cluster lists [NS-04].
+    pub fn topics(mut self, topics: Arc<dyn Topics>) -> Self {
+        self.topics = Some(topics);
+        self
+    }
+
+    /// The limits and times, by default the specification's.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The clock of the limits' times, by default the machine's. Kafka's and the sockets' times are their own.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How long a connection without a request is kept, by default 75 s [D-32].
+    pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
+        self.options.keep_alive = keep_alive;
+        self
+    }
+
+    /// The connections held at once, by default 10,000.
+    pub fn max_connections(mut self, max_connections: usize) -> Self {
+        self.options.max_connections = max_connections;
+        self
+    }
+
+    /// Starts the engine.
+    #[must_use]
+    pub fn start(self) -> Server {
+        let Self {
+            tokens,
+            cluster,
+            topics,
+            clock,
+            limits,
+            options,
+        } = self;
+        let max_topics = limits.max_topics;
+        let mut config = Config::default();
+        config.limits = limits;
+        config.kafka = cluster.is_some();
+        let driver = Driver::start(config, clock, cluster, topics);
+        let service = Arc::new(Service {
+            driver,
+            tokens,
+            scheme: Scheme::Http,
+            max_topics,
+        });
+        Server { service, options }
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,207 @@
+//! The one way of a request, top to bottom: each step may refuse it, in the order of [D-01].
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, request::Parts};
+use http_body::Body;
+use octopus_auth::{Caller, TokenCheck};
+use octopus_core::{Command, Error, InstanceKey, Name};
+use tokio::time::sleep;
+
+use crate::{
+    base_uri::{HostInvalid, Origin, Scheme},
+    body,
+    driver::{Answer, Delivery, Driver},
+    headers::{self, Accept, V2},
+    listener::Peer,
+    parse::{self, Parsed},
+    random,
+    reply::{self, Asked, Content},
+    route::{NoRoute, Operation, Route},
+    send::ReplyBody,
+};
+
+/// The longest that a request's body may take to come [D-32].
+const BODY_WAIT: Duration = Duration::from_secs(30);
+
+/// Answers requests; one for the whole service.
+pub(crate) struct Service {
+    pub(crate) driver: Driver,
+    pub(crate) tokens: Arc<dyn TokenCheck>,
+    pub(crate) scheme: Scheme,
+    pub(crate) max_topics: usize,
+}
+
+impl Service {
+    /// The response to a request. Dropping the future says that the caller left.
+    pub(crate) async fn answer<B: Body>(&self, request: Request<B>, peer: &Peer) -> Response<ReplyBody> {
+        let (head, body) = request.into_parts();
+        let mut form = Form {
+            operation: None,
+            media_type: V2,
+        };
+        let refusal = match self.pass(&head, body, peer, &mut form).await {
+            Ok(response) => return response,
+            Err(refusal) => refusal,
+        };
+        let response = match (refusal, form.operation) {
+            (Refusal::Host(why), _) => reply::host_invalid(why),
+            (Refusal::Route(why), _) => reply::no_route(why),
+            (Refusal::Error(error), Some(operation)) => reply::refused(&error, operation, form.media_type),
+            (Refusal::Error(_) | Refusal::Gone, _) => {
+                peer.abort();
+                return Response::new(ReplyBody::empty());
+            }
+        };
+        response.map(|bytes| ReplyBody::whole([bytes], None))
+    }
+
+    async fn pass<B: Body>(
+        &self,
+        head: &Parts,
+        body: B,
+        peer: &Peer,
+        form: &mut Form,
+    ) -> Result<Response<ReplyBody>, Refusal> {
+        let origin = Origin::of(&head.headers, &head.uri, head.version, self.scheme, peer.local())?;
+        let route = Route::find(&head.method, head.uri.path())?;
+        let operation = route.operation;
+        form.operation = Some(operation);
+        let credentials = headers::credentials(&head.headers)?;
+        let caller = self.tokens.check(&credentials).await.map_err(Error::from)?;
+        if operation.takes_body() {
+            headers::content_type(&head.headers)?;
+        }
+        let body = read(body).await?;
+        let mut accept = None;
+        if operation.is_fetch() {
+            let chosen = headers::accept(&head.headers)?;
+            form.media_type = chosen.media_type;
+            accept = Some(chosen);
+        }
+        let format = accept.and_then(|accept: Accept| accept.format);
+        let Parsed {
+            group,
+            instance,
+            command,
+        } = parse::parse(&route, head.uri.query(), &body, format, self.max_topics)?;
+        let instance = match instance {
+            Some(name) => name,
+            None => new_name()?,
+        };
+        let (answer, delivery) = self.ask(caller, &group, &instance, command, peer).await;
+        let asked = Asked {
+            operation,
+            media_type: form.media_type,
+            origin: &origin,
+            group: &group,
+            instance: &instance,
+        };
+        Ok(sent(answer, delivery, &asked))
+    }
+
+    async fn ask(
+        &self,
+        caller: Caller,
+        group: &Name,
+        instance: &Name,
+        command: Command,
+        peer: &Peer,
+    ) -> (Answer, Delivery) {
+        let Caller {
+            subject, namespace, ..
+        } = caller;
+        let key = InstanceKey {
+            subject,
+            group: group.clone(),
+            name: instance.clone(),
+        };
+        self.driver.request(namespace, key, command, peer.clone()).await
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service")
+            .field("driver", &self.driver)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The reply to a request whose service panicked: nothing of its insides [ER-08].
+pub(crate) fn panicked() -> Response<ReplyBody> {
+    reply::refused(&Error::Internal, Operation::Fetch, V2).map(|bytes| ReplyBody::whole([bytes], None))
+}
+
+/// What a refusal's form depends on, as far as it is known.
+struct Form {
+    operation: Option<Operation>,
+    media_type: &'static str,
+}
+
+/// Why a request does not come to the engine.
+enum Refusal {
+    Host(HostInvalid),
+    Route(NoRoute),
+    Error(Error),
+    /// Nobody is there to answer, or too slow for one: the connection ends [D-32].
+    Gone,
+}
+
+impl From<HostInvalid> for Refusal {
+    fn from(why: HostInvalid) -> Self {
+        Self::Host(why)
+    }
+}
+
+impl From<NoRoute> for Refusal {
+    fn from(why: NoRoute) -> Self {
+        Self::Route(why)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(why: Error) -> Self {
+        Self::Error(why)
+    }
+}
+
+async fn read<B: Body>(body: B) -> Result<Bytes, Refusal> {
+    body::read(body, sleep(BODY_WAIT))
+        .await
+        .map_err(|fault| match fault.refusal() {
+            Some(error) => Refusal::Error(error),
+            None => Refusal::Gone,
+        })
+}
+
+/// A name for an instance whose create gives none [CR-03].
+fn new_name() -> Result<Name, Error> {
+    let digits = random::hex::<6>().map_err(|_| Error::Internal)?;
+    Name::parse(&digits).ok_or(Error::Internal)
+}
+
+/// The engine's answer as a response whose delivery is watched.
+fn sent(answer: Answer, delivery: Delivery, asked: &Asked<'_>) -> Response<ReplyBody> {
+    let Answer { reply, body } = answer;
+    let response = match reply {
+        Ok(reply) => reply::done(reply, asked),
+        Err(error) => reply::refused(&error, asked.operation, asked.media_type).map(Content::Bytes),
+    };
+    response.map(|content| match (content, body) {
+        (Content::Bytes(bytes), _) if bytes.is_empty() => {
+            delivery.delivered();
+            ReplyBody::empty()
+        }
+        (Content::Bytes(bytes), _) => ReplyBody::whole([bytes], Some(delivery.into_receipt())),
+        (Content::Records(_), Some(octopus_codec::Body::Whole(slices))) => {
+            ReplyBody::whole(slices, Some(delivery.into_receipt()))
+        }
+        (Content::Records(_), Some(octopus_codec::Body::Streamed(stream))) => {
+            ReplyBody::streamed(stream, Some(delivery.into_receipt()))
+        }
+        // The driver hands a body with every reply of records.
+        (Content::Records(_), None) => ReplyBody::empty(),
+    })
+}

@@ -1,0 +1,137 @@
+//! The binary, as an operator runs it.
+
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use tokio::time::{sleep, timeout};
+
+use super::client::Client;
+
+/// A running `octopus-server` with two users. It is killed when this falls.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) process: Child,
+    folder: PathBuf,
+}
+
+impl Server {
+    /// Starts it on Kafka at `bootstrap`, with more flags, and waits until it serves.
+    pub(crate) async fn start(bootstrap: &str, flags: &[&str]) -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let name = format!("server-{}-{number}", std::process::id());
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&folder).expect("a folder");
+        let (tokens, ready) = (folder.join("tokens"), folder.join("ready"));
+        // Users are new with each server, so that runs against one Kafka do not meet.
+        let lines: String = (0..2)
+            .map(|user| format!("{} {}\n", token(user), subject(user, number)))
+            .collect();
+        fs::write(&tokens, lines).expect("a tokens file");
+        let log = File::create(folder.join("log")).expect("a log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_octopus-server"));
+        if !bootstrap.is_empty() {
+            command.args(["--bootstrap-servers", bootstrap]);
+        }
+        let process = command
+            .args(["--listen", "127.0.0.1:0", "--auth", "tokens", "--log", "debug"])
+            .arg("--tokens-file")
+            .arg(&tokens)
+            .arg("--ready-file")
+            .arg(&ready)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log"))
+            .stderr(log)
+            .spawn()
+            .expect("the server's process");
+        let mut server = Self {
+            address: ([127, 0, 0, 1], 0).into(),
+            process,
+            folder,
+        };
+        for _ in 0..600 {
+            // The file is written whole, by a rename.
+            if let Ok(address) = fs::read_to_string(&ready) {
+                server.address = address.trim().parse().expect("an address");
+                return server;
+            }
+            if let Some(status) = server.process.try_wait().expect("a process") {
+                panic!("the server ended with {status}: {}", server.log());
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the server is not ready: {}", server.log());
+    }
+
+    /// Its first (0) or second (1) user.
+    pub(crate) fn user(&self, user: usize) -> Client {
+        let number = self
+            .folder
+            .file_name()
+            .and_then(|n| n.to_str()?.rsplit('-').next()?.parse().ok());
+        let subject = subject(user, number.expect("a server's number"));
+        Client {
+            address: self.address,
+            subject,
+            token: token(user),
+        }
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Sends it a signal, such as `TERM`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = self.process.id().to_string();
+        let sent = Command::new("kill")
+            .args(["-s", signal, &pid])
+            .status()
+            .expect("kill");
+        assert!(sent.success());
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        let end = async {
+            loop {
+                if let Some(status) = self.process.try_wait().expect("a process") {
+                    return status;
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), end)
+            .await
+            .expect("the server's end")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            std::io::Write::write_all(&mut std::io::stderr(), self.log().as_bytes()).ok();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn token(user: usize) -> String {
+    format!("token_of_user_{user}_with_enough_characters")
+}
+
+fn subject(user: usize, number: u32) -> String {
+    let server = std::process::id().wrapping_mul(64).wrapping_add(number);
+    format!("6a0f4d3e-0000-4000-8000-{user:04x}{server:08x}")
+}

@@ -1,0 +1,15 @@
+//! The binary in the hands of its users: the walk of the specification, over sockets, against the embedded broker or
+//! a real Kafka (`OCTOPUS_TEST_KAFKA`).
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod assigned;
+mod dev;
+mod flags;
+mod foreign;
+mod formats;
+mod groups;
+mod leaving;
+mod stopping;
+mod subscribed;
+#[path = "../support/mod.rs"]
+mod support;
