@@ -92,7 +92,7 @@ fn walk(address: SocketAddr, kafka: SocketAddr, token: &str) -> String {
     let mut curl = |what: &str, method: &str, url: &str, header: &str, body: &str| {
         let _ = write!(
             text,
-            "\n# {what}\ncurl -X {method} \"{url}\" \\\n  -H \"subject: {SUBJECT}\" \\\n"
+            "\n# {what}\ncurl -w '\\n' -X {method} \"{url}\" \\\n  -H \"subject: {SUBJECT}\" \\\n"
         );
         let _ = write!(text, "  -H \"authorization: Bearer {token}\"");
         for (flag, quote, value) in [("-H", '"', header), ("-d", '\'', body)] {
@@ -187,7 +187,7 @@ mod tests {
             ([127, 0, 0, 1], 9092).into(),
             "secret-of-a-test",
         );
-        assert_eq!(text.matches("curl -X").count(), 7);
+        assert_eq!(text.matches("curl -w '\\n' -X").count(), 7);
         assert_eq!(text.matches("authorization: Bearer secret-of-a-test").count(), 7);
         assert!(text.contains(r#"-d '{"topics": ["my-topic"]}'"#));
         assert!(text.contains("kcat -b 127.0.0.1:9092 -t ns-000000000dee.my-topic"));

@@ -24,3 +24,8 @@ pub mod wire;
 pub use driver::Topics;
 pub use octopus_auth::TokenCheck;
 pub use server::{Builder, Server};
+
+/// The examples of the project's own page.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

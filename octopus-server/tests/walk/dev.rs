@@ -29,7 +29,7 @@ async fn the_printed_walk_works_as_it_stands() {
     let mut printed = BufReader::new(dev.0.stdout.take().unwrap());
     let walk = tokio::task::spawn_blocking(move || {
         let mut walk = String::new();
-        while !walk.contains("curl -X DELETE") || !walk.ends_with("\"\n") {
+        while !walk.contains("-X DELETE") || !walk.ends_with("\"\n") {
             assert_ne!(
                 printed.read_line(&mut walk).unwrap(),
                 0,
@@ -45,7 +45,7 @@ async fn the_printed_walk_works_as_it_stands() {
         .split_once("Paste this into a shell:\n")
         .unwrap()
         .1
-        .replace("curl -X", "curl -sS -w '\\n%{http_code}\\n' -X");
+        .replace(r"curl -w '\n'", r"curl -sS -w '\n%{http_code}\n'");
     let pasted = || {
         let mut shell = Command::new("sh")
             .arg("-c")
