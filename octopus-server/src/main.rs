@@ -6,14 +6,7 @@
     reason = "the program speaks to who started it"
 )]
 
-use std::{
-    env,
-    error::Error,
-    io::{self, Write},
-    process::ExitCode,
-    sync::Arc,
-    time::SystemTime,
-};
+use std::{env, error::Error, io::Write, process::ExitCode, sync::Arc, time::SystemTime};
 
 use octopus_auth::Tokens;
 use octopus_kafka::Cluster;
@@ -88,7 +81,7 @@ async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Err
     let server = builder.start();
     if let Some(dev) = &dev {
         // Whoever closes the pipe has read enough.
-        let _ = io::stdout().write_all(dev.walk(address).as_bytes());
+        let _ = std::io::stdout().write_all(dev.walk(address).as_bytes());
     }
     if let Some(file) = &config.ready_file {
         process::ready(file, &address.to_string()).map_err(|e| format!("{}: {e}", file.display()))?;
