@@ -1,5 +1,6 @@
 //! The service's end.
 
+use octopus_kafka::broker::{ApiKey, always};
 use serde_json::json;
 
 use crate::support::{client::BINARY, kafka::Broker, server::Server};
@@ -60,4 +61,39 @@ async fn a_create_that_can_not_reach_kafka_is_50302_and_holds_no_place() {
         user.delete("/api/v2/consumers/g/instances/i").await.error(),
         (404, 40403)
     );
+}
+
+/// [AK-05] a second signal does not wait for a Kafka that does not answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_stop_ends_the_process_at_once() {
+    let broker = Broker::start().await;
+    let Some(embedded) = broker.kafka.embedded() else {
+        return;
+    };
+    let mut server = Server::start(&broker.address(), &["--shutdown-grace-ms", "60000"]).await;
+    let user = server.user(0);
+    let topic = broker.topic(&user, "events").await;
+    broker.write(&topic, &[b"0"]).await;
+    let instance = "/api/v2/consumers/g/instances/i";
+    let create =
+        json!({"name": "i", "auto.offset.reset": "earliest", "auto.commit.enable": true}).to_string();
+    user.post("/api/v2/consumers/g", &create).await.expect(200);
+    let partitions = json!({"partitions": [{"topic": "events", "partition": 0}]}).to_string();
+    user.post(&format!("{instance}/assignments"), &partitions)
+        .await
+        .expect(204);
+    user.fetch_some(instance, "?timeout=10000", BINARY).await;
+    embedded.faults().on(ApiKey::OffsetCommit, always()).never();
+    server.signal("TERM");
+    // The commit before the close hangs once the broker has its request.
+    while !embedded
+        .requests()
+        .iter()
+        .any(|request| request.api == ApiKey::OffsetCommit)
+    {
+        tokio::task::yield_now().await;
+    }
+    assert!(server.process.try_wait().unwrap().is_none());
+    server.signal("TERM");
+    assert_eq!(server.ended().await.code(), Some(1));
 }
