@@ -1,12 +1,14 @@
 //! `octopus-server`: the consume API as a process.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "the program speaks to who started it"
-)]
 
-use std::{env, error::Error, io::Write, process::ExitCode, sync::Arc, time::SystemTime};
+use std::{
+    env,
+    error::Error,
+    io::{self, Write},
+    process::ExitCode,
+    sync::Arc,
+    time::SystemTime,
+};
 
 use octopus_auth::Tokens;
 use octopus_kafka::Cluster;
@@ -28,8 +30,8 @@ fn main() -> ExitCode {
         Ok(ready) => ready,
         Err(stop) => {
             match &stop {
-                Stop::Said(text) => print!("{text}"),
-                Stop::Refused(line) => eprintln!("{line}"),
+                Stop::Said(text) => say(io::stdout(), text),
+                Stop::Refused(line) => say(io::stderr(), &format!("{line}\n")),
             }
             return ExitCode::from(stop.status());
         }
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("octopus-server: {error}");
+            say(io::stderr(), &format!("octopus-server: {error}\n"));
             ExitCode::FAILURE
         }
     }
@@ -80,8 +82,7 @@ async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Err
     }
     let server = builder.start();
     if let Some(dev) = &dev {
-        // Whoever closes the pipe has read enough.
-        let _ = std::io::stdout().write_all(dev.walk(address).as_bytes());
+        say(io::stdout(), &dev.walk(address));
     }
     if let Some(file) = &config.ready_file {
         process::ready(file, &address.to_string()).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -92,4 +93,9 @@ async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Err
         dev.shut_down().await;
     }
     Ok(())
+}
+
+/// Tells whoever started the program. Nobody may listen any more, and that is no reason to end.
+fn say(mut to: impl Write, text: &str) {
+    let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
 }

@@ -41,7 +41,9 @@ pub fn log(config: &Config) -> Result<(), Stop> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr);
+        .with_writer(io::stderr)
+        // A line that nobody reads any more must not end who writes it.
+        .log_internal_errors(false);
     match config.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
