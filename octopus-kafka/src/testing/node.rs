@@ -128,6 +128,7 @@ fn jars(home: &Path) -> io::Result<PathBuf> {
         .arg(&pom)
         .arg("dependency:copy-dependencies")
         .arg(format!("-DoutputDirectory={}", jars.display()))
+        .stdout(Stdio::null())
         .status()?;
     if !fetch.success() {
         return Err(io::Error::other("Maven could not fetch Apache Kafka"));
