@@ -170,7 +170,7 @@ impl Driver {
             match change(state) {
                 Some(event) => {
                     if let Event::Delivered(request) | Event::Dropped(request) = event {
-                        state.peers.remove(&request);
+                        ended.peers.extend(state.peers.remove(&request));
                         ended.answers.extend(state.waiting.remove(&request));
                     }
                     state.engine.handle_event(event, now);
@@ -233,15 +233,18 @@ impl Driver {
                     Ok(Reply::Records(call)) => state.bodies.remove(&call),
                     Ok(_) | Err(_) => None,
                 };
-                if let Some(waiting) = state.waiting.remove(&request)
-                    && let Err(unread) = waiting.send(Answer { reply, body })
-                {
-                    ended.bodies.extend(unread.body);
+                match state.waiting.remove(&request) {
+                    Some(waiting) => {
+                        let unread = waiting.send(Answer { reply, body }).err();
+                        ended.bodies.extend(unread.and_then(|answer| answer.body));
+                    }
+                    None => ended.bodies.extend(body),
                 }
             }
             Action::Abort(request) => {
                 if let Some(peer) = state.peers.remove(&request) {
                     peer.abort();
+                    ended.peers.push(peer);
                 }
             }
         }
@@ -259,6 +262,7 @@ impl fmt::Debug for Driver {
 struct Ended {
     answers: Vec<oneshot::Sender<Answer>>,
     bodies: Vec<Body>,
+    peers: Vec<Peer>,
 }
 
 /// Wakes the engine at its deadlines.

@@ -32,7 +32,8 @@ use crate::{send::ReplyBody, wire::Socket};
 pub struct Options {
     /// The connections held at once. More wait in the kernel's backlog until one ends.
     pub max_connections: usize,
-    /// The largest head of a request, in bytes, at least 8192; a larger one is answered with a bare 431.
+    /// The bytes by which a request's head must be whole, at least 8192, else it is answered with a bare 431. What the
+    /// last read brought beyond them, at most as much again, is not held against it.
     pub head_bytes: usize,
     /// The time from the first byte of a request's head to its last, and that of a handshake [D-32].
     pub head_timeout: Duration,

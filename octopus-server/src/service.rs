@@ -1,6 +1,6 @@
 //! The one way of a request, top to bottom: each step may refuse it, in the order of [D-01].
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, request::Parts};
@@ -51,7 +51,8 @@ impl Service {
             (Refusal::Error(error), Some(operation)) => reply::refused(&error, operation, form.media_type),
             (Refusal::Error(_) | Refusal::Gone, _) => {
                 peer.abort();
-                return Response::new(ReplyBody::empty());
+                // Any response would be on its way before the connection ends, and this future with it.
+                return future::pending().await;
             }
         };
         response.map(|bytes| ReplyBody::whole([bytes], None))
@@ -201,7 +202,7 @@ fn sent(answer: Answer, delivery: Delivery, asked: &Asked<'_>) -> Response<Reply
         (Content::Records(_), Some(octopus_codec::Body::Streamed(stream))) => {
             ReplyBody::streamed(stream, Some(delivery.into_receipt()))
         }
-        // The driver hands a body with every reply of records.
+        // The engine sends only what a call packed. Dropped with its delivery, the reply is fetched again.
         (Content::Records(_), None) => ReplyBody::empty(),
     })
 }

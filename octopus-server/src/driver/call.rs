@@ -72,7 +72,19 @@ async fn run(
             | Effect::Bounds(..)),
             Some(opened),
         ) => opened.consumer.run(effect, within).await.into(),
-        (_, None) => Err(Error::Internal).into(),
+        // An open that failed or was given up left nothing to close.
+        (Effect::Close, None) => Ok(Outcome::Done).into(),
+        (
+            Effect::Topics(_)
+            | Effect::Join(_)
+            | Effect::Leave
+            | Effect::Fetch(_)
+            | Effect::Commit(_)
+            | Effect::Committed(_)
+            | Effect::Start(_)
+            | Effect::Bounds(..),
+            None,
+        ) => Err(Error::Internal).into(),
     }
 }
 

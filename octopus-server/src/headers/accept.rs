@@ -46,15 +46,15 @@ pub fn accept(headers: &HeaderMap) -> Result<Accept, Error> {
 
     let mut best = None;
     for (offer, (media_type, format, weight)) in OFFERS.into_iter().enumerate() {
-        for (place, range) in ranges
-            .iter()
-            .enumerate()
-            .filter(|(_, range)| range.names(media_type))
-        {
-            let excluded = range.q == 0
-                || ranges.iter().any(|other| {
-                    other.q == 0 && other.wildcards < range.wildcards && other.names(media_type)
-                });
+        let named = || {
+            let ranges = ranges.iter().enumerate();
+            ranges.filter(|(_, range)| range.names(media_type))
+        };
+        // Looked up once: a header may hold thousands of ranges.
+        let excluding = named().filter(|(_, range)| range.q == 0);
+        let strictest = excluding.map(|(_, range)| range.wildcards).min();
+        for (place, range) in named() {
+            let excluded = range.q == 0 || strictest.is_some_and(|wildcards| wildcards < range.wildcards);
             let rank = (
                 range.q,
                 weight,

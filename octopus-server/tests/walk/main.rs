@@ -8,7 +8,9 @@ mod flags;
 mod foreign;
 mod formats;
 mod groups;
+mod hostile;
 mod leaving;
+mod refused;
 mod stopping;
 mod subscribed;
 #[path = "../support/mod.rs"]
