@@ -54,7 +54,10 @@ impl Peer {
     /// Reads to the end: what else came.
     async fn rest(&mut self) -> usize {
         let mut rest = Vec::new();
-        self.0.read_to_end(&mut rest).await.unwrap()
+        let read = self.0.read_to_end(&mut rest);
+        // No time passes for real: a stream that is left open fails at once.
+        let read = tokio::time::timeout(Duration::from_secs(3600), read).await;
+        read.expect("it is closed").unwrap()
     }
 }
 
