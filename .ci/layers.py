@@ -17,6 +17,9 @@ MAY_USE = {
 MAY_HAVE = {
     "hyper": {"octopus-server", "octopus-benches", "octopus-fuzz"},
     "http": {"octopus-server", "octopus-benches", "octopus-fuzz"},
+    "http-body": {"octopus-server", "octopus-benches", "octopus-fuzz"},
+    "http-body-util": {"octopus-server", "octopus-benches", "octopus-fuzz"},
+    "hyper-util": {"octopus-server", "octopus-benches", "octopus-fuzz"},
     "kafka-protocol": {"octopus-kafka", "octopus-server", "octopus-benches", "octopus-fuzz"},
     "tokio": {"octopus-kafka", "octopus-server", "octopus-benches", "octopus-fuzz"},
     "serde_json": {"octopus-server", "octopus-benches", "octopus-fuzz"},

@@ -100,7 +100,6 @@ impl Consumer {
         let inner = &self.inner;
         match effect {
             Effect::Topics(topics) => {
-                inner.fetcher.forget();
                 let found = inner.cluster.topics(&inner.names.0, &topics, within).await?;
                 Ok(Outcome::Topics(found))
             }

@@ -55,6 +55,19 @@ struct Membership {
     member: Member,
     /// A task drives the member.
     driven: bool,
+    /// The task is about to send signals: what came of a join is not given out before they are heard.
+    signalling: bool,
+}
+
+impl Membership {
+    /// What came of a join, once every signal before it was sent.
+    fn take(&mut self) -> Option<Result<Vec<String>, Error>> {
+        if self.signalling || self.member.has_signals() {
+            None
+        } else {
+            self.member.take()
+        }
+    }
 }
 
 impl fmt::Debug for Group {
@@ -86,6 +99,7 @@ impl Group {
             membership: Mutex::new(Membership {
                 member,
                 driven: false,
+                signalling: false,
             }),
             woken: Notify::new(),
             changes: watch::Sender::new(0),
@@ -107,7 +121,8 @@ impl Group {
         self.tell(|member, now| member.want(topics, commit, now));
         loop {
             changes.mark_unchanged();
-            if let Some(result) = self.membership().member.take() {
+            let result = self.membership().take();
+            if let Some(result) = result {
                 return result.map(Some);
             }
             if tokio::time::timeout_at(deadline, changes.changed())

@@ -9,7 +9,7 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -110,7 +110,7 @@ impl Driver {
             deadline,
             drained,
         }));
-        tokio::spawn(keep_time(driver.clone(), deadlines));
+        tokio::spawn(keep_time(Arc::downgrade(&driver.0), deadlines));
         driver
     }
 
@@ -265,18 +265,24 @@ struct Ended {
     peers: Vec<Peer>,
 }
 
-/// Wakes the engine at its deadlines.
-async fn keep_time(driver: Driver, mut deadlines: watch::Receiver<Option<Instant>>) {
+/// Wakes the engine at its deadlines, for as long as somebody holds the driver.
+async fn keep_time(shared: Weak<Shared>, mut deadlines: watch::Receiver<Option<Instant>>) {
     loop {
         let deadline = *deadlines.borrow_and_update();
+        let Some(clock) = shared.upgrade().map(|shared| Arc::clone(&shared.clock)) else {
+            return;
+        };
         let due = async {
             match deadline {
-                Some(deadline) => driver.0.clock.sleep_until(deadline).await,
+                Some(deadline) => clock.sleep_until(deadline).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = due => driver.with(|_| None),
+            () = due => match shared.upgrade() {
+                Some(shared) => Driver(shared).with(|_| None),
+                None => return,
+            },
             changed = deadlines.changed() => if changed.is_err() { return },
         }
     }

@@ -39,6 +39,9 @@ pub struct Options {
     pub head_timeout: Duration,
     /// The time that a connection may be without a request [D-32].
     pub keep_alive: Duration,
+    /// The time that one request may take from its head to the end of its reply: more than all waits of the service
+    /// together, so that it only ends connections whose client asks and never reads.
+    pub busy: Duration,
     /// The time that connections have, once `shutdown` completed, to end by themselves.
     pub drain: Duration,
     /// Makes the reply to a request whose service panicked.
@@ -52,6 +55,7 @@ impl Default for Options {
             head_bytes: 64 * 1024,
             head_timeout: Duration::from_secs(10),
             keep_alive: Duration::from_secs(75),
+            busy: Duration::from_secs(180),
             drain: Duration::from_secs(10),
             panicked: || {
                 let mut response = Response::new(ReplyBody::empty());

@@ -58,6 +58,7 @@ impl Engine {
             && instance.rejoin.is_none()
             && let Some(group) = instance.subscription.membership_mut()
             && group.wants_join()
+            && group.was_sent()
         {
             group.send();
             let topics = group.topics().to_vec();

@@ -84,6 +84,8 @@ impl Engine {
             instance.subscription = Subscription::None;
             instance.positions.install(&[], false);
         }
+        // A signal that came meanwhile is none of a later subscription's.
+        self.stop_rejoin(number);
         self.answer_last(id, Ok(Reply::NoContent), now);
     }
 

@@ -47,14 +47,17 @@ impl Engine {
             return;
         };
         let commit = instance.own_commit();
+        let mut overtaken = None;
         if !commit.is_empty() {
             instance.auto_commit.tried(now);
+            overtaken = instance.auto_commit.stop();
         }
         let Some(group) = instance.subscription.membership_mut() else {
             return;
         };
         group.send();
         let topics = group.topics().to_vec();
+        overtaken.into_iter().for_each(|call| self.cancel(call));
         let effect = Effect::Join(Join { topics, commit });
         let call = self.call(number, Purpose::Join(id), effect, within, now);
         self.set_phase(id, Phase::Joining(call));

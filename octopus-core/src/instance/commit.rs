@@ -60,6 +60,12 @@ impl AutoCommit {
         self.running = None;
     }
 
+    /// Takes a fetch's commit that is under way, to be stopped before another one goes out: tried again behind it, it
+    /// would set the group back.
+    pub(crate) const fn stop(&mut self) -> Option<CallId> {
+        self.running.take()
+    }
+
     /// Whether a fetch's commit is under way. The instance's next commit waits for it, or it could be overtaken.
     pub(crate) const fn is_running(&self) -> bool {
         self.running.is_some()

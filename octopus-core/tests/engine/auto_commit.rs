@@ -131,6 +131,21 @@ fn a_rebalance_during_a_fetch_commits_first() {
         .gives(["1: fetch t@5 in 300"]);
 }
 
+/// [AK-04] the commit of a poll, tried again behind that of a join, would set the group back: it is stopped first.
+#[test]
+fn a_join_stops_the_commit_of_the_poll_before_it() {
+    let mut world = joined(auto_commit(), &[("t", 5)]);
+    let instance = world.instance();
+    world
+        .at(secs(6))
+        .request(1, fetch(2000))
+        .gives(["0: commit t@5 in 5000", "1: fetch t@5 in 500"])
+        .event(Event::Rebalance(instance))
+        .at(ms(6_500))
+        .done(1, found_nothing())
+        .gives(["cancel 0", "2: join t behind t@5 in 500"]);
+}
+
 /// [AK-02] on unsubscribe.
 #[test]
 fn an_unsubscribe_commits_first() {

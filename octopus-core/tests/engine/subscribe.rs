@@ -1,6 +1,6 @@
 //! Subscribe, unsubscribe and assign.
 
-use octopus_core::{Command, Error, Offset, Outcome, Position, Processed, TopicPartition};
+use octopus_core::{Command, Error, Event, Offset, Outcome, Position, Processed, TopicPartition};
 
 use crate::world::{
     assign, assigned, auto_commit, commit, committed, created, fetch, fetched, found_nothing, joined, joins,
@@ -271,4 +271,23 @@ fn processed(partition: TopicPartition) -> Processed {
         offset: Offset(1),
         metadata: "".into(),
     }
+}
+
+/// [SU-04] [D-23] a rebalance that was signalled while the group was left joins no later subscription before its fetch.
+#[test]
+fn a_signal_during_an_unsubscribe_concerns_no_later_subscription() {
+    let mut world = joined(settings(), &[("t", 5)]);
+    let instance = world.instance();
+    world
+        .request(1, Command::Unsubscribe)
+        .event(Event::Rebalance(instance))
+        .done(0, Outcome::Done)
+        .gives(["0: leave in 5000", "1 <- 204"])
+        .request(2, subscribe(&["t"]))
+        .done(1, topics(&["t"]))
+        .gives(["1: topics t in 10000", "2 <- 204"])
+        .delivered(1)
+        .delivered(2)
+        .at(secs(60))
+        .gives([]);
 }

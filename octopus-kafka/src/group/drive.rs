@@ -26,6 +26,7 @@ pub(super) async fn drive(group: Arc<Group>) {
                 membership.driven = false;
                 break;
             }
+            membership.signalling = outputs.iter().any(|output| matches!(output, Output::Signal(_)));
             (outputs, membership.member.wake())
         };
         for output in outputs {
@@ -47,6 +48,7 @@ pub(super) async fn drive(group: Arc<Group>) {
                 Output::Signal(signal) => (group.signal)(signal),
             }
         }
+        group.membership().signalling = false;
         group.changes.send_modify(|changes| *changes += 1);
         tokio::select! {
             (number, answer) = ready(&mut flight) => {

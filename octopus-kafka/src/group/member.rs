@@ -290,6 +290,13 @@ impl Member {
         }
     }
 
+    /// Whether a signal is yet to be taken by [`poll`](Self::poll).
+    pub(crate) fn has_signals(&self) -> bool {
+        self.outputs
+            .iter()
+            .any(|output| matches!(output, Output::Signal(_)))
+    }
+
     /// The next thing to do.
     pub(crate) fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()

@@ -138,7 +138,7 @@ where
         if let Some(limit) = pace.changed(&ledger) {
             alarm.as_mut().reset(Instant::now() + limit);
         }
-        if pace.is_limited && alarm.as_mut().poll(cx).is_ready() {
+        if alarm.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ending::Idle);
         }
         Poll::Pending
@@ -157,12 +157,12 @@ fn builder(options: &Options) -> http1::Builder {
     builder
 }
 
-/// The limits on the time between replies [D-32].
+/// The limits on the time of each phase of a connection [D-32].
 struct Pace {
     head_timeout: Duration,
     keep_alive: Duration,
+    busy: Duration,
     changes: u64,
-    is_limited: bool,
 }
 
 impl Pace {
@@ -171,8 +171,8 @@ impl Pace {
         Self {
             head_timeout: options.head_timeout,
             keep_alive: options.keep_alive,
+            busy: options.busy,
             changes: 0,
-            is_limited: true,
         }
     }
 
@@ -183,13 +183,11 @@ impl Pace {
             return None;
         }
         self.changes = changes;
-        let limit = match phase {
-            Phase::Idle => Some(self.keep_alive),
-            Phase::Head => Some(self.head_timeout),
-            Phase::Busy | Phase::Ending => None,
-        };
-        self.is_limited = limit.is_some();
-        limit
+        Some(match phase {
+            Phase::Idle => self.keep_alive,
+            Phase::Head => self.head_timeout,
+            Phase::Busy | Phase::Ending => self.busy,
+        })
     }
 }
 
