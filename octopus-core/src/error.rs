@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{TopicName, TopicPartition};
+use crate::{Format, TopicName, TopicPartition};
 
 /// Why a request is refused. Its text is the reply's `message`; nothing in it comes from Kafka [RT-04].
 ///
@@ -31,8 +31,8 @@ pub enum Error {
     InstanceNotFound,
     /// A fetch's `Accept` names no v2 type [AC-04].
     NotAcceptable,
-    /// A fetch's `Accept` chose a type of another format than the instance's [AC-03].
-    FormatMismatch,
+    /// A fetch's `Accept` chose a type of another format than the instance's: the instance's [AC-03].
+    FormatMismatch(Format),
     /// A json instance's next record is not UTF-8 [FE-06].
     RecordNotUtf8(TopicPartition),
     /// The group has an instance of that name [CR-09].
@@ -115,7 +115,7 @@ impl Error {
             Self::PartitionNotFound(_) | Self::PartitionsMissing => ErrorCode::PartitionNotFound,
             Self::InstanceNotFound => ErrorCode::InstanceNotFound,
             Self::NotAcceptable => ErrorCode::NotAcceptable,
-            Self::FormatMismatch => ErrorCode::FormatMismatch,
+            Self::FormatMismatch(_) => ErrorCode::FormatMismatch,
             Self::RecordNotUtf8(_) => ErrorCode::RecordNotUtf8,
             Self::InstanceExists => ErrorCode::InstanceExists,
             Self::NotAssigned(_)
@@ -166,7 +166,7 @@ impl fmt::Display for Error {
             Self::KafkaInvalid => f.write_str("Kafka refused the topic name or the request as invalid"),
             Self::BodyNotJson => f.write_str("The request body is not valid JSON"),
             Self::TokenRefused => {
-                f.write_str("The subject is not a UUID, or its token is malformed, inactive or not valid for it")
+                f.write_str("The subject is not a UUID, or its token is malformed, inactive or not valid for it; send authorization: Bearer TOKEN")
             }
             Self::KafkaUnauthorized => f.write_str("The service is not authorized for the topic or the group"),
             Self::TopicNotFound(topic) => write!(f, "Topic {} not found", Short(topic.as_str())),
@@ -178,11 +178,16 @@ impl fmt::Display for Error {
                 Short(at.topic.as_str())
             ),
             Self::PartitionsMissing => f.write_str("Partition not found: name the partitions in the request body"),
-            Self::InstanceNotFound => f.write_str("Consumer instance not found; create it again"),
+            Self::InstanceNotFound => f.write_str("Consumer instance not found: it was not created, was deleted, or was idle for too long; create it"),
             Self::NotAcceptable => {
                 f.write_str("Accept names no type of this route: use application/vnd.kafka.binary.v2+json or application/vnd.kafka.json.v2+json")
             }
-            Self::FormatMismatch => f.write_str("Accept names another format than the consumer instance's"),
+            Self::FormatMismatch(Format::Binary) => f.write_str(
+                "The consumer instance's format is binary: fetch with Accept: application/vnd.kafka.binary.v2+json",
+            ),
+            Self::FormatMismatch(Format::Json) => f.write_str(
+                "The consumer instance's format is json: fetch with Accept: application/vnd.kafka.json.v2+json",
+            ),
             Self::RecordNotUtf8(at) => write!(
                 f,
                 "The next record of topic {} has a key or value that is not UTF-8: seek past it, or read it with a binary instance",
@@ -191,7 +196,7 @@ impl fmt::Display for Error {
             Self::InstanceExists => f.write_str("The group already has a consumer instance of that name"),
             Self::NotAssigned(at) => write!(
                 f,
-                "Partition {} of topic {} is not assigned to the consumer instance",
+                "Partition {} of topic {} is not assigned to the consumer instance; a subscribed one gets its partitions with its first fetch",
                 at.partition,
                 Short(at.topic.as_str())
             ),
@@ -201,13 +206,13 @@ impl fmt::Display for Error {
             Self::CommitFailed => {
                 f.write_str("The group rebalanced and refused the commit; fetch again, then commit")
             }
-            Self::InstanceBusy => f.write_str("Another request holds the consumer instance; retry"),
+            Self::InstanceBusy => f.write_str("Another request is in progress on the consumer instance; retry when it has ended"),
             Self::BodyTooLarge => f.write_str("The request body is over 64 KiB"),
             Self::UnsupportedMediaType => {
                 f.write_str("The content type is not supported: use application/vnd.kafka.v2+json or application/json")
             }
             Self::HeaderMissing(name) => write!(f, "Header {name} is missing"),
-            Self::FieldInvalid(name) => write!(f, "{name} is missing or invalid"),
+            Self::FieldInvalid(name) => write!(f, "{name} is missing or invalid{}", rule(name)),
             Self::FieldUnknown(name) => write!(f, "Unknown field {}", Short(name)),
             Self::ListTooLong(name, most) => write!(f, "{name} lists more than {most} items"),
             Self::FormatUnknown => f.write_str("format must be binary or json"),
@@ -243,6 +248,21 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// What a field must be, for a message.
+fn rule(field: &str) -> &'static str {
+    match field {
+        "timeout" => ": it must be a whole number of milliseconds",
+        "max_bytes" => ": it must be a whole number of bytes",
+        "offset" => ": it must be a whole number from 0",
+        "partition" => ": it must be a whole number",
+        "topic" => ": it must be a topic's name",
+        "topics" => ": it must be a list of topic names",
+        "partitions" => r#": it must be a list of {"topic", "partition"}"#,
+        "offsets" => r#": it must be a list of {"topic", "partition", "offset"}"#,
+        _ => "",
+    }
+}
 
 /// A row of the specification's *Errors* table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

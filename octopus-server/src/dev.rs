@@ -81,12 +81,15 @@ fn walk(address: SocketAddr, kafka: SocketAddr, token: &str) -> String {
     let consumers = format!("http://{address}/api/v2/consumers");
     let instance = format!("{consumers}/my-group/instances/my-instance");
     let v2 = "Content-Type: application/vnd.kafka.v2+json";
-    let topic = Namespace::of(SUBJECT).qualify(TOPIC);
+    let namespace = Namespace::of(SUBJECT);
+    let topic = namespace.qualify(TOPIC);
     let partition = format!(r#"{{"topic": "{TOPIC}", "partition": 0}}"#);
     let mut text = format!(
         "Octopus for development, with a Kafka broker of its own that forgets all when it ends.\n\
          HTTP   http://{address}\n\
-         Kafka  {kafka}   (kcat -b {kafka} -t {topic})\n\n\
+         Kafka  {kafka}\n\
+         read   kcat -C -b {kafka} -t {topic}\n\
+         write  echo '{{\"a\": 1}}' | kcat -P -b {kafka} -t {namespace}.second\n\n\
          Paste this into a shell:\n"
     );
     let mut curl = |what: &str, method: &str, url: &str, header: &str, body: &str| {
@@ -138,6 +141,13 @@ fn walk(address: SocketAddr, kafka: SocketAddr, token: &str) -> String {
         v2,
         &format!(r#"{{"partitions": [{partition}]}}"#),
     );
+    curl(
+        "Fetch again, from there",
+        "GET",
+        &format!("{instance}/records?timeout=5000&max_bytes=100"),
+        "Accept: application/vnd.kafka.json.v2+json",
+        "",
+    );
     curl("Delete consumer instance", "DELETE", &instance, "", "");
     text
 }
@@ -187,10 +197,10 @@ mod tests {
             ([127, 0, 0, 1], 9092).into(),
             "secret-of-a-test",
         );
-        assert_eq!(text.matches("curl -w '\\n' -X").count(), 7);
-        assert_eq!(text.matches("authorization: Bearer secret-of-a-test").count(), 7);
+        assert_eq!(text.matches("curl -w '\\n' -X").count(), 8);
+        assert_eq!(text.matches("authorization: Bearer secret-of-a-test").count(), 8);
         assert!(text.contains(r#"-d '{"topics": ["my-topic"]}'"#));
-        assert!(text.contains("kcat -b 127.0.0.1:9092 -t ns-000000000dee.my-topic"));
+        assert!(text.contains("kcat -C -b 127.0.0.1:9092 -t ns-000000000dee.my-topic"));
     }
 
     #[test]

@@ -57,7 +57,7 @@ async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Err
     let signals = Signals::new()?;
     let listener = TcpListener::bind(config.listen)
         .await
-        .map_err(|e| format!("{}: {e}", config.listen))?;
+        .map_err(|e| format!("--listen {}: {e}", config.listen))?;
     let address = listener.local_addr()?;
     let mut dev = None;
     let servers = match config.kafka {
@@ -66,7 +66,10 @@ async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Err
             let started = Dev::start(listen).await.map_err(|e| format!("{listen}: {e}"))?;
             vec![dev.insert(started).kafka().to_string()]
         }
-        Kafka::None => Vec::new(),
+        Kafka::None => {
+            tracing::warn!("no --bootstrap-servers: creates answer 50002");
+            Vec::new()
+        }
     };
     let tokens = match (tokens, &dev) {
         (Some(tokens), _) => tokens,

@@ -242,7 +242,7 @@ impl Engine {
         let found = self.instances.get(&instance).ok_or(Error::InstanceNotFound)?;
         match command {
             Command::Fetch(fetch) if fetch.format != Some(found.settings.format) => {
-                Err(Error::FormatMismatch)
+                Err(Error::FormatMismatch(found.settings.format))
             }
             Command::Subscribe(topics) if topics.is_empty() => Err(Error::TopicsEmpty),
             Command::Committed(None) => Err(Error::PartitionsMissing),

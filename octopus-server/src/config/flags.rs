@@ -223,7 +223,7 @@ pub(super) struct Flags {
 /// How tokens are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum AuthMode {
-    /// OAuth 2.0, RFC 7662
+    /// OAuth 2.0, RFC 7662 (not in this version)
     Introspection,
     /// A static file
     Tokens,
@@ -234,7 +234,7 @@ pub(super) enum AuthMode {
 pub(super) enum NamespacesMode {
     /// The topics on Kafka whose name starts with the namespace
     Cluster,
-    /// A compacted Kafka topic
+    /// A compacted Kafka topic (not in this version)
     Registry,
 }
 

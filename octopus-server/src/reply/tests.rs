@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use http::{HeaderMap, Uri, Version};
-use octopus_core::Position;
+use octopus_core::{Format, Position};
 
 use super::*;
 use crate::{
@@ -113,10 +113,10 @@ fn a_refusal_has_its_code_and_message() {
             r#"{"error_code":406,"message":"Accept names no type of this route: use application/vnd.kafka.binary.v2+json or application/vnd.kafka.json.v2+json"}"#,
         ),
         (
-            Error::FormatMismatch,
+            Error::FormatMismatch(Format::Binary),
             JSON,
             406,
-            r#"{"error_code":40601,"message":"Accept names another format than the consumer instance's"}"#,
+            r#"{"error_code":40601,"message":"The consumer instance's format is binary: fetch with Accept: application/vnd.kafka.binary.v2+json"}"#,
         ),
         (
             Error::FieldUnknown("a\"b".into()),

@@ -63,7 +63,7 @@ async fn the_printed_walk_works_as_it_stands() {
     let statuses: Vec<_> = lines.iter().filter(|line| line.len() == 3).copied().collect();
     assert_eq!(
         statuses,
-        ["200", "204", "200", "200", "200", "204", "204"],
+        ["200", "204", "200", "200", "200", "204", "200", "204"],
         "{answers}"
     );
     assert!(

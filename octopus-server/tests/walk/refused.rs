@@ -16,6 +16,7 @@ pub(crate) const GROUP: &str = "/api/v2/consumers/g";
 pub(crate) async fn instances(broker: &Broker, user: &Client) {
     let events = broker.topic(user, "events").await;
     broker.write(&events, &[b"0"]).await;
+    broker.topic(user, "quiet").await;
     let raw = broker.topic(user, "raw").await;
     broker.write(&raw, &[b"\xff"]).await;
     for (name, format, list, topics) in [
@@ -26,7 +27,7 @@ pub(crate) async fn instances(broker: &Broker, user: &Client) {
             "assignments",
             json!({"partitions": [{"topic": "events", "partition": 0}]}),
         ),
-        ("sub", "binary", "subscription", json!({"topics": ["events"]})),
+        ("sub", "binary", "subscription", json!({"topics": ["quiet"]})),
         (
             "text",
             "json",
