@@ -20,7 +20,7 @@ enum Fate {
     End,
 }
 
-/// [ER-08] no input hangs the service or makes it panic, and the next request is served as ever.
+/// No input hangs the service or makes it panic, and the next request is served as ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_request_is_refused_and_hurts_nobody() {
     let broker = Broker::start().await;
