@@ -234,8 +234,12 @@ impl Connection {
 
     /// Whether it may be asked: not at fault, and not throttled.
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
-        let throttled = self.shared.lock().throttled;
-        self.shared.fault.borrow().is_none() && throttled.is_none_or(|until| until <= now)
+        self.shared.fault.borrow().is_none() && self.throttled(now).is_none()
+    }
+
+    /// Until when the broker does not read from it, if that is not over.
+    pub(crate) fn throttled(&self, now: Instant) -> Option<Instant> {
+        self.shared.lock().throttled.filter(|until| *until > now)
     }
 
     /// The broker said that it will not read from this connection until then.

@@ -60,6 +60,9 @@ pub(crate) struct Fetcher {
     resolver: Resolver,
     starts: Arc<Mutex<Starts>>,
     flights: Mutex<BTreeMap<BrokerId, Flight>>,
+    /// The brokers that said until when this consumer should leave them alone. Others of the service are asked still:
+    /// a quota may be a client id's.
+    throttled: Mutex<BTreeMap<BrokerId, Instant>>,
     look: Arc<Mutex<Look>>,
     kept: Arc<Mutex<Kept>>,
     /// What all consumers of the cluster may keep.
@@ -107,6 +110,7 @@ impl Fetcher {
             resolver,
             starts: Arc::default(),
             flights: Mutex::default(),
+            throttled: Mutex::default(),
             look: Arc::default(),
             kept: Arc::default(),
             budget,
@@ -209,12 +213,9 @@ impl Fetcher {
             if hopeless || now >= turn.limit || (now >= turn.end && !pending) {
                 break;
             }
-            let again = turn
-                .asked
-                .values()
-                .map(|(at, _)| *at)
-                .filter(|at| *at > now)
-                .min();
+            let throttled = lock(&self.throttled).values().copied().collect::<Vec<_>>();
+            let asked = turn.asked.values().map(|(at, _)| *at);
+            let again = asked.chain(throttled).filter(|at| *at > now).min();
             let until = again.map_or(turn.limit, |at| at.min(turn.limit));
             let until = if pending || now >= turn.end {
                 until
@@ -275,7 +276,11 @@ impl Fetcher {
         });
         self.harvest(turn, &mut flights);
         let now = Instant::now();
+        lock(&self.throttled).retain(|_, until| *until > now);
         for (broker, asked) in by_leader {
+            if lock(&self.throttled).contains_key(&broker) {
+                continue;
+            }
             let may_ask = match turn.asked.get(&broker) {
                 None => now < turn.limit,
                 Some((at, _)) => turn.parts.is_empty() && *at <= now && now + MARGIN < turn.end,
@@ -313,6 +318,9 @@ impl Fetcher {
             match answer {
                 Ok(response) => {
                     turn.reached = true;
+                    if let Some(time) = response.throttled() {
+                        lock(&self.throttled).insert(broker, Instant::now() + time);
+                    }
                     for (asked, what) in flight::sort(&flight.asked, response) {
                         let (topic, position) = (asked.topic.clone(), asked.position);
                         match what {

@@ -185,6 +185,13 @@ impl Pool {
                         () = sleep_until(deadline) => return Err(late(Kind::Timeout)),
                     }
                 }
+                Found::Throttled(until) => {
+                    sleep_until(until.min(deadline)).await;
+                    if until >= deadline {
+                        return Err(late(Kind::Timeout));
+                    }
+                    continue;
+                }
                 Found::Nothing => {
                     let opening = broker.open(class, deadline).await?;
                     match opening {

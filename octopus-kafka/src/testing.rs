@@ -5,11 +5,12 @@
 //! needed); anything else is the `HOST:PORT` of a running cluster.
 
 mod answer;
+mod closed;
 mod node;
 
 use std::{env, io, time::Duration};
 
-pub use self::{answer::reads, node::Node};
+pub use self::{answer::reads, closed::ClosedPort, node::Node};
 use tokio::sync::OnceCell;
 
 use crate::broker::{self, Broker};

@@ -10,7 +10,7 @@ use octopus_kafka::{
     Cluster, Config, Kind,
     broker::{self, ApiKey, Broker, Request, always, first, nth},
     records::{BatchWriter, Compression},
-    testing::Kafka,
+    testing::{ClosedPort, Kafka},
 };
 
 const SOON: Duration = Duration::from_secs(30);
@@ -86,16 +86,12 @@ async fn batches_are_written_one_behind_the_other() {
 /// [ER-07] [D-41] the first of several bootstrap servers may be down.
 #[tokio::test]
 async fn one_live_broker_is_enough() {
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string();
+    let closed = ClosedPort::new().unwrap();
     let kafka = Kafka::start().await;
-    let both = Cluster::new(Config::new(vec![closed.clone(), kafka.address()]));
+    let both = Cluster::new(Config::new(vec![closed.address(), kafka.address()]));
     both.reach(SOON).await.unwrap();
     both.reach(Duration::ZERO).await.unwrap();
-    let none = Cluster::new(Config::new(vec![closed]));
+    let none = Cluster::new(Config::new(vec![closed.address()]));
     let error = none.reach(Duration::from_millis(300)).await.unwrap_err();
     assert!(matches!(error.kind(), Kind::Unreachable(_)), "{error}");
     assert_eq!(

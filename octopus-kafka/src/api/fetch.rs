@@ -5,7 +5,7 @@
 
 mod cursor;
 
-use std::{fmt, ops::RangeInclusive, sync::Arc};
+use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use uuid::Uuid;
@@ -51,6 +51,17 @@ pub(crate) struct FetchResponse {
     pub(crate) error_code: i16,
     /// In the broker's order; it may name what was not asked for, and name it twice.
     pub(crate) partitions: Vec<FetchedPartition>,
+}
+
+/// The longest throttling that a broker is believed; Kafka's own is of seconds.
+const MOST_THROTTLED: Duration = Duration::from_secs(60);
+
+impl FetchResponse {
+    /// How long the broker will not read from the connection, if it throttles it.
+    pub(crate) fn throttled(&self) -> Option<Duration> {
+        let time = Duration::from_millis(u64::try_from(self.throttle_time_ms).unwrap_or(0));
+        (!time.is_zero()).then(|| time.min(MOST_THROTTLED))
+    }
 }
 
 /// What a broker answers for one partition.

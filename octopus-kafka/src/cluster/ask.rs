@@ -79,8 +79,8 @@ impl Cluster {
             lease.poison("its answer to a fetch can't be read");
             return Err(failed(Kind::Malformed));
         };
-        if let Ok(ms @ 1..) = u64::try_from(response.throttle_time_ms) {
-            lease.throttle(Instant::now() + Duration::from_millis(ms));
+        if let Some(time) = response.throttled() {
+            lease.throttle(Instant::now() + time);
         }
         Ok(response)
     }

@@ -23,6 +23,9 @@ pub(super) struct Broker {
     /// The most exclusive leases at once, those counted whose answer is still awaited.
     places: Mutex<HashMap<Class, Arc<Semaphore>>>,
     dial: Arc<Gate<Dial>>,
+    /// Held by the one exclusive class's caller that waits for `dial`, so that a heartbeat's connection waits behind
+    /// one opening and not behind one for every consumer.
+    crowd: Arc<Gate<()>>,
 }
 
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub(super) enum Found {
     Free(Arc<Held>, OwnedSemaphorePermit),
     /// All are full, and this one is the least so.
     Full(Arc<Held>),
+    /// There are as many as may be, and the broker reads from none of them before this.
+    Throttled(Instant),
     /// No connection to wait for: one has to be opened.
     Nothing,
 }
@@ -53,6 +58,7 @@ impl Broker {
             held: Mutex::default(),
             places: Mutex::default(),
             dial: Arc::default(),
+            crowd: Arc::default(),
         }
     }
 
@@ -77,16 +83,13 @@ impl Broker {
                     return Found::Free(Arc::clone(held), permit);
                 }
             }
-            // With a place at the broker and none on a connection, those that are there are throttled.
-            if standing.len() >= class.most() {
-                let idle = standing
-                    .iter()
-                    .position(|held| held.places.available_permits() > 0);
-                if let Some(idle) = idle {
-                    standing.swap_remove(idle);
-                }
-            }
-            return Found::Nothing;
+            // With a place at the broker and none on a connection, those that are there are throttled. One more would
+            // not be for long.
+            let throttled = standing.iter().filter_map(|held| held.connection.throttled(now));
+            return match throttled.min() {
+                Some(until) if standing.len() >= class.most() => Found::Throttled(until),
+                Some(_) | None => Found::Nothing,
+            };
         }
         let Some(least) = ready.min_by_key(|held| held.connection.in_flight()) else {
             return Found::Nothing;
@@ -109,7 +112,15 @@ impl Broker {
         class: Class,
         deadline: Instant,
     ) -> Result<Option<JoinHandle<Opened>>, NoConnection> {
-        let Ok(dial) = timeout_at(deadline, Arc::clone(&self.dial).lock_owned()).await else {
+        let turn = async {
+            let crowd = if class.is_exclusive() {
+                Some(Arc::clone(&self.crowd).lock_owned().await)
+            } else {
+                None
+            };
+            (crowd, Arc::clone(&self.dial).lock_owned().await)
+        };
+        let Ok((crowd, dial)) = timeout_at(deadline, turn).await else {
             return Err(NoConnection {
                 kind: Kind::Unreachable(format!("{} in time", self.address).into()),
                 next: Instant::now(),
@@ -119,7 +130,12 @@ impl Broker {
             return Ok(None);
         }
         dial.may_try(Instant::now())?;
-        Ok(Some(tokio::spawn(Arc::clone(self).dial(class, dial))))
+        let broker = Arc::clone(self);
+        Ok(Some(tokio::spawn(async move {
+            let opened = broker.dial(class, dial).await;
+            drop(crowd);
+            opened
+        })))
     }
 
     fn open_one_more(self: &Arc<Self>, class: Class) {
@@ -155,11 +171,11 @@ impl Broker {
     }
 
     pub(super) fn standing(&self) -> Standing {
-        let now = Instant::now();
+        // One that is throttled is there as well.
         let is_live = lock(&self.held)
             .values()
             .flatten()
-            .any(|held| held.connection.is_ready(now));
+            .any(|held| held.connection.fault().is_none());
         match self.dial.try_lock() {
             _ if is_live => Standing::Live,
             Ok(dial) if !dial.failed() => Standing::Untried,

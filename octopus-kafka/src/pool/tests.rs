@@ -185,9 +185,15 @@ async fn throttled_connections_are_let_alone_and_do_not_pile_up() {
         drop(lease);
         assert_eq!(world.dials(), dials);
     }
-    let _one_more = lease(&pool, Class::Join).await;
+    let one_more = pool.lease("a:1", Class::Join, within(10)).await;
+    assert_eq!(one_more.unwrap_err().kind, Kind::Timeout);
+    assert!(pool.is_live("a:1"), "it is there, though it is throttled");
+    // One is waited for where there is time.
+    let patient = pool.lease("a:1", Class::Join, within(7200)).await;
+    assert!(patient.is_ok());
     settle().await;
     assert_eq!(world.open.load(Ordering::Relaxed), Class::Join.most());
+    assert_eq!(world.dials(), Class::Join.most(), "none was opened in its stead");
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,6 +293,31 @@ async fn connections_are_opened_at_a_pace() {
     assert!(
         (1000..=1100).contains(&took.as_millis()),
         "twenty a second: {took:?}"
+    );
+}
+
+/// A heartbeat must not be late because many consumers open connections for their fetches.
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_does_not_stand_behind_a_crowd_of_fetches() {
+    let (_world, pool) = World::new();
+    let pool = Arc::new(pool);
+    let mut crowd = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let pool = Arc::clone(&pool);
+        crowd.spawn(async move { lease(&pool, Class::Fetch).await });
+    }
+    settle().await;
+    let began = Instant::now();
+    lease(&pool, Class::Beat).await;
+    assert!(
+        began.elapsed() < Duration::from_millis(200),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(crowd.join_all().await.len(), 100);
+    assert!(
+        began.elapsed() > Duration::from_secs(4),
+        "the crowd takes its time"
     );
 }
 

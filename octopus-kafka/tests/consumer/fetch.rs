@@ -7,6 +7,7 @@ use octopus_kafka::broker::ApiKey;
 use octopus_kafka::{
     Cluster, Config,
     broker::{Request, always, first, nth},
+    testing::ClosedPort,
 };
 use tokio::time::Instant;
 
@@ -373,12 +374,9 @@ async fn a_topic_that_may_not_be_read_fails_alone_and_recovers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_broker_a_turn_waits_its_time_out_and_says_so() {
     let world = World::embedded().await;
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let closed = ClosedPort::new().unwrap();
     let world = World {
-        cluster: Cluster::new(Config::new(vec![closed.to_string()])),
+        cluster: Cluster::new(Config::new(vec![closed.address()])),
         ..world
     };
     let mut one = world.session("one", AutoOffsetReset::Earliest);
@@ -397,6 +395,36 @@ async fn a_broker_that_comes_back_is_read_again() {
     one.start(&["a"]).await.unwrap();
     world.broker().faults().on(ApiKey::Fetch, first(3)).close();
     assert_eq!(one.read(1).await, ["a0"]);
+}
+
+/// A consumer that a broker throttles leaves it alone for that time, and opens no connection in its stead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_throttled_consumer_waits_and_then_goes_on() {
+    let world = World::embedded().await;
+    world.topic("a", &["a0"]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.assign(&["a"]);
+    let throttle = world.broker().faults().on(ApiKey::Fetch, nth(1));
+    throttle.throttle(Duration::from_secs(3600));
+    assert_eq!(one.read(1).await, ["a0"]);
+    world.produce("a", &["a1"]).await;
+    for _ in 0..3 {
+        let turn = one.turn(Duration::from_millis(200)).await.unwrap();
+        assert_eq!((turn.values, turn.failed), (Vec::new(), Vec::new()));
+    }
+    assert_eq!(world.received(ApiKey::Fetch).len(), 1);
+
+    let mut other = world.session("other", AutoOffsetReset::Earliest);
+    other.assign(&["a"]);
+    world.broker().faults().clear();
+    let throttle = world.broker().faults().on(ApiKey::Fetch, nth(1));
+    throttle.throttle(Duration::from_millis(300));
+    assert_eq!(other.read(2).await, ["a0", "a1"], "another one is not throttled");
+    world.produce("a", &["a2"]).await;
+    let start = Instant::now();
+    let turn = other.turn(Duration::from_secs(20)).await.unwrap();
+    assert_eq!(turn.values, ["a2"]);
+    assert!(start.elapsed() < Duration::from_secs(10), "in the same turn");
 }
 
 /// [D-18] Nothing assigned: the wait, and nothing.

@@ -6,6 +6,7 @@ use octopus_core::{AutoOffsetReset, Commit, Effect, Error, Outcome, Position};
 use octopus_kafka::{
     Cluster, Config, Signal,
     broker::{ApiKey, Request, always, first, nth},
+    testing::ClosedPort,
 };
 
 use super::support::{TURN, World, at, eventually, join, set};
@@ -291,12 +292,9 @@ async fn a_join_that_is_not_authorized_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_join_without_a_broker_waits_its_time_out() {
     let world = World::embedded().await;
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let closed = ClosedPort::new().unwrap();
     let world = World {
-        cluster: Cluster::new(Config::new(vec![closed.to_string()])),
+        cluster: Cluster::new(Config::new(vec![closed.address()])),
         ..world
     };
     let one = world.session("one", AutoOffsetReset::Earliest);

@@ -1,6 +1,9 @@
 //! The service's end.
 
-use octopus_kafka::broker::{ApiKey, always};
+use octopus_kafka::{
+    broker::{ApiKey, always},
+    testing::ClosedPort,
+};
 use serde_json::json;
 
 use crate::support::{client::BINARY, kafka::Broker, server::Server};
@@ -45,11 +48,8 @@ async fn a_create_without_a_kafka_endpoint_is_50002() {
 /// [D-41] [ER-07] a create that can't reach Kafka leaves nothing behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_that_can_not_reach_kafka_is_50302_and_holds_no_place() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let server = Server::start(&closed.to_string(), &["--max-instances-per-user", "1"]).await;
+    let closed = ClosedPort::new().unwrap();
+    let server = Server::start(&closed.address(), &["--max-instances-per-user", "1"]).await;
     let user = server.user(0);
     for _ in 0..2 {
         assert_eq!(
