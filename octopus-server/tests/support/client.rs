@@ -113,20 +113,20 @@ impl Client {
         panic!("no records of {instance}");
     }
 
-    /// A connection whose fetch of 30 s holds the instance: another one is refused. Should that one have come between,
-    /// it is tried again.
+    /// A connection whose fetch of 30 s holds the instance: another one is refused, and it has no answer. One that came
+    /// between, or found records, is tried again.
     pub(crate) async fn polling(&self, instance: &str, accept: &str) -> Connection {
-        let fetch = self.head(
-            "GET",
-            &format!("{instance}/records?timeout=30000"),
-            &[("Accept", accept)],
-            "",
-        );
+        let path = format!("{instance}/records?timeout=30000");
+        let fetch = self.head("GET", &path, &[("Accept", accept)], "");
         for _ in 0..100 {
             let mut connection = self.connect().await;
             connection.send(&fetch).await;
             for _ in 0..10 {
-                if self.fetch(instance, "?timeout=1", accept).await.status == 409 {
+                let is_held = self.fetch(instance, "?timeout=1", accept).await.status == 409;
+                if connection.is_answered() {
+                    break;
+                }
+                if is_held {
                     return connection;
                 }
             }
@@ -179,6 +179,18 @@ impl Connection {
 
     pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.expect("a request sent");
+    }
+
+    /// Whether some of a response has come, or the connection's end.
+    fn is_answered(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        match self.stream.try_read(&mut bytes) {
+            Ok(read) => {
+                self.read.extend_from_slice(&bytes[..read]);
+                true
+            }
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+        }
     }
 
     /// The next response, whole.
