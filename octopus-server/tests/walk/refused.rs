@@ -311,7 +311,10 @@ async fn faults_are_told_in_their_order() {
     assign.path = format!("{GROUP}/instances/free/assignments");
     assert_eq!(assign.send(&user).await.status, 204);
 
-    let poll = user.polling(&format!("{GROUP}/instances/bin"), BINARY).await;
+    // With nothing left to read, the poll waits.
+    let bin = format!("{GROUP}/instances/bin");
+    user.fetch_some(&bin, "?timeout=5000", BINARY).await;
+    let poll = user.polling(&bin, BINARY).await;
     let mut fetch = Raw {
         method: "GET",
         path: format!("{GROUP}/instances/nobody/records?timeout=x"),
