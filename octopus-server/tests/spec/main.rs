@@ -1,0 +1,10 @@
+//! The specification, a file a section: the real server over sockets, bytes in and bytes out, on a clock that is
+//! moved by hand, over an embedded broker.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[allow(dead_code, reason = "shared with other tests")]
+#[path = "../support/client.rs"]
+mod client;
+mod lock;
+#[allow(dead_code, reason = "each section takes what it needs")]
+mod service;

@@ -1,0 +1,158 @@
+//! The service of one test.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use octopus_auth::{Caller, Checked, Credentials, TokenCheck, TokenFault};
+use octopus_core::Limits;
+use octopus_kafka::{
+    Cluster, Config,
+    broker::{self, Broker},
+    records::{BatchWriter, Compression},
+};
+use octopus_server::{Builder, Server, clock::ManualClock};
+use tokio::{
+    net::TcpListener,
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::timeout,
+};
+
+use crate::client::Client;
+
+/// Longer than anything that a test waits for; only a hang meets it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server in this process, its broker, and its clock, which stands still until it is moved.
+///
+/// A test's runtime has one thread, and nothing on a request's way from the token check to the engine waits if the
+/// request has no body: whoever has seen a request [arrive](Self::arrived) knows that the engine has it.
+pub(crate) struct Service {
+    pub(crate) broker: Broker,
+    pub(crate) clock: ManualClock,
+    pub(crate) address: SocketAddr,
+    arrivals: watch::Receiver<usize>,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinHandle<()>,
+}
+
+impl Service {
+    /// With the limits of the specification.
+    pub(crate) async fn start() -> Self {
+        Self::with(Limits::default(), |builder| builder).await
+    }
+
+    /// With other limits, or other parts.
+    pub(crate) async fn with(limits: Limits, change: impl FnOnce(Builder) -> Builder) -> Self {
+        let mut config = broker::Config::default();
+        config.initial_rebalance_delay = Duration::ZERO;
+        let broker = Broker::start(config).await.expect("an embedded broker");
+        let cluster = Cluster::new(Config::new(vec![broker.addr().to_string()]));
+        let clock = ManualClock::new();
+        let (count, arrivals) = watch::channel(0);
+        let builder = Server::builder(Arc::new(Door { count }))
+            .cluster(cluster)
+            .clock(Arc::new(clock.clone()))
+            .limits(limits);
+        let server = change(builder).start();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (stop, stopped) = oneshot::channel();
+        let serving = tokio::spawn(server.serve(listener, async { _ = stopped.await }));
+        Self {
+            broker,
+            clock,
+            address,
+            arrivals,
+            stop: Some(stop),
+            serving,
+        }
+    }
+
+    /// A user by number.
+    pub(crate) fn user(&self, number: u16) -> Client {
+        Client {
+            address: self.address,
+            subject: format!("6a0f4d3e-0000-4000-8000-00000000{number:04x}"),
+            token: format!("{number:04x}_{}", "t".repeat(40)),
+        }
+    }
+
+    /// Makes a topic of a user's.
+    pub(crate) fn topic(&self, user: &Client, topic: &str) {
+        assert!(self.broker.create_topic(&on_kafka(user, topic)), "{topic} is new");
+    }
+
+    /// Writes a batch of values without keys to a user's topic; gives the first one's offset.
+    pub(crate) fn write(&self, user: &Client, topic: &str, values: &[&[u8]]) -> i64 {
+        let mut batch = BatchWriter::new(Compression::None);
+        for value in values {
+            batch.push(1_700_000_000_000, None, Some(value), &[]);
+        }
+        let base = self.broker.append(&on_kafka(user, topic), batch.finish());
+        base.expect("a topic")
+    }
+
+    /// What a user's group has committed for a topic.
+    pub(crate) fn committed(&self, user: &Client, group: &str, topic: &str) -> Option<i64> {
+        self.broker
+            .committed(&on_kafka(user, group), &on_kafka(user, topic))
+    }
+
+    /// How many requests have come so far.
+    pub(crate) fn arrivals(&self) -> usize {
+        *self.arrivals.borrow()
+    }
+
+    /// Waits until so many requests have come in all.
+    pub(crate) async fn arrived(&self, count: usize) {
+        let mut arrivals = self.arrivals.clone();
+        timeout(PATIENCE, arrivals.wait_for(|came| *came >= count))
+            .await
+            .expect("a request in time")
+            .expect("a service");
+    }
+
+    /// Says that the service is to stop; the clock has to be moved for what waits.
+    pub(crate) fn stop(&mut self) {
+        self.stop.take();
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) {
+        timeout(PATIENCE, &mut self.serving)
+            .await
+            .expect("an end in time")
+            .expect("no panic");
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// What a user's topic or group is called on Kafka.
+pub(crate) fn on_kafka(user: &Client, name: &str) -> String {
+    format!("ns-{}.{name}", &user.subject[24..])
+}
+
+/// Counts who comes, and lets in whose token begins with the end of the subject.
+struct Door {
+    count: watch::Sender<usize>,
+}
+
+impl TokenCheck for Door {
+    fn check<'a>(&'a self, credentials: &'a Credentials) -> Checked<'a> {
+        Box::pin(async {
+            self.count.send_modify(|count| *count += 1);
+            let subject = credentials.subject()?;
+            let owner = format!("{}_", &subject.to_string()[32..]);
+            if credentials.token()?.starts_with(&owner) {
+                Ok(Caller::of(subject))
+            } else {
+                Err(TokenFault::Refused)
+            }
+        })
+    }
+}
