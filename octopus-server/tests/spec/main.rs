@@ -7,4 +7,7 @@
 mod client;
 mod lock;
 #[allow(dead_code, reason = "each section takes what it needs")]
+mod raw;
+mod routes;
+#[allow(dead_code, reason = "each section takes what it needs")]
 mod service;

@@ -43,13 +43,22 @@ impl Service {
 
     /// With other limits, or other parts.
     pub(crate) async fn with(limits: Limits, change: impl FnOnce(Builder) -> Builder) -> Self {
+        Self::behind(None, limits, change).await
+    }
+
+    /// With another check of tokens; who comes is counted all the same.
+    pub(crate) async fn behind(
+        tokens: Option<Arc<dyn TokenCheck>>,
+        limits: Limits,
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
         let mut config = broker::Config::default();
         config.initial_rebalance_delay = Duration::ZERO;
         let broker = Broker::start(config).await.expect("an embedded broker");
         let cluster = Cluster::new(Config::new(vec![broker.addr().to_string()]));
         let clock = ManualClock::new();
         let (count, arrivals) = watch::channel(0);
-        let builder = Server::builder(Arc::new(Door { count }))
+        let builder = Server::builder(Arc::new(Door { count, tokens }))
             .cluster(cluster)
             .clock(Arc::new(clock.clone()))
             .limits(limits);
@@ -137,15 +146,19 @@ pub(crate) fn on_kafka(user: &Client, name: &str) -> String {
     format!("ns-{}.{name}", &user.subject[24..])
 }
 
-/// Counts who comes, and lets in whose token begins with the end of the subject.
+/// Counts who comes, and lets in whose token begins with the end of the subject, or whom another check lets in.
 struct Door {
     count: watch::Sender<usize>,
+    tokens: Option<Arc<dyn TokenCheck>>,
 }
 
 impl TokenCheck for Door {
     fn check<'a>(&'a self, credentials: &'a Credentials) -> Checked<'a> {
         Box::pin(async {
             self.count.send_modify(|count| *count += 1);
+            if let Some(tokens) = &self.tokens {
+                return tokens.check(credentials).await;
+            }
             let subject = credentials.subject()?;
             let owner = format!("{}_", &subject.to_string()[32..]);
             if credentials.token()?.starts_with(&owner) {
