@@ -163,14 +163,14 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::KafkaInvalid => f.write_str("Kafka refused the topic name or the request as invalid"),
+            Self::KafkaInvalid => f.write_str("Kafka refused the topic name or the request as invalid; check the names, the offsets and their metadata"),
             Self::BodyNotJson => f.write_str("The request body is not valid JSON"),
             Self::TokenRefused => {
                 f.write_str("The subject is not a UUID, or its token is malformed, inactive or not valid for it; send authorization: Bearer TOKEN")
             }
-            Self::KafkaUnauthorized => f.write_str("The service is not authorized for the topic or the group"),
-            Self::TopicNotFound(topic) => write!(f, "Topic {} not found", Short(topic.as_str())),
-            Self::KafkaTopicUnknown => f.write_str("A topic of the request is not found in the cluster"),
+            Self::KafkaUnauthorized => f.write_str("The service is not authorized for the topic or the group; ask its operator"),
+            Self::TopicNotFound(topic) => write!(f, "Topic {} not found in the namespace: check its name, or create it", Short(topic.as_str())),
+            Self::KafkaTopicUnknown => f.write_str("A topic of the request is not found in the cluster: it may have been deleted"),
             Self::PartitionNotFound(at) => write!(
                 f,
                 "Partition {} of topic {} not found: every topic has one partition, 0",
@@ -193,28 +193,28 @@ impl fmt::Display for Error {
                 "The next record of topic {} has a key or value that is not UTF-8: seek past it, or read it with a binary instance",
                 Short(at.topic.as_str())
             ),
-            Self::InstanceExists => f.write_str("The group already has a consumer instance of that name"),
+            Self::InstanceExists => f.write_str("The group already has a consumer instance of that name: use it, delete it, or create another name"),
             Self::NotAssigned(at) => write!(
                 f,
                 "Partition {} of topic {} is not assigned to the consumer instance; a subscribed one gets its partitions with its first fetch",
                 at.partition,
                 Short(at.topic.as_str())
             ),
-            Self::NothingAssigned => f.write_str("No partition is assigned to the consumer instance"),
+            Self::NothingAssigned => f.write_str("No partition is assigned to the consumer instance: assign some, or subscribe and fetch first"),
             Self::HasAssignments => f.write_str("Partitions are assigned to the consumer instance; unsubscribe first"),
             Self::HasSubscription => f.write_str("The consumer instance is subscribed to topics; unsubscribe first"),
             Self::CommitFailed => {
                 f.write_str("The group rebalanced and refused the commit; fetch again, then commit")
             }
             Self::InstanceBusy => f.write_str("Another request is in progress on the consumer instance; retry when it has ended"),
-            Self::BodyTooLarge => f.write_str("The request body is over 64 KiB"),
+            Self::BodyTooLarge => f.write_str("The request body is over 64 KiB; send less"),
             Self::UnsupportedMediaType => {
                 f.write_str("The content type is not supported: use application/vnd.kafka.v2+json or application/json")
             }
-            Self::HeaderMissing(name) => write!(f, "Header {name} is missing"),
+            Self::HeaderMissing(name) => write!(f, "Header {name} is missing; every request needs subject and authorization"),
             Self::FieldInvalid(name) => write!(f, "{name} is missing or invalid{}", rule(name)),
-            Self::FieldUnknown(name) => write!(f, "Unknown field {}", Short(name)),
-            Self::ListTooLong(name, most) => write!(f, "{name} lists more than {most} items"),
+            Self::FieldUnknown(name) => write!(f, "Unknown field {}; leave it out", Short(name)),
+            Self::ListTooLong(name, most) => write!(f, "{name} lists more than {most} items; send them in parts"),
             Self::FormatUnknown => f.write_str("format must be binary or json"),
             Self::NameInvalid(what) => write!(
                 f,
@@ -224,12 +224,12 @@ impl fmt::Display for Error {
             Self::TopicsEmpty => f.write_str("topics must name at least one topic"),
             Self::TopicPattern => f.write_str("topic_pattern is not supported: list the topics"),
             Self::UserInstances(most) => write!(f, "The user holds {most} consumer instances already; delete one first"),
-            Self::TotalInstances(most) => write!(f, "The service holds {most} consumer instances already; try again later"),
-            Self::UserFetches(most) => write!(f, "The user has {most} fetches in progress already; retry"),
-            Self::NoTurn => f.write_str("The fetch got no turn within its wait; retry"),
+            Self::TotalInstances(most) => write!(f, "The service holds {most} consumer instances already; retry later"),
+            Self::UserFetches(most) => write!(f, "The user has {most} fetches in progress already; retry when one has ended"),
+            Self::NoTurn => f.write_str("The fetch got no turn within its wait; retry, or wait longer"),
             Self::Throttled => f.write_str("The cluster throttled the request; retry"),
             Self::Internal => f.write_str("Internal error"),
-            Self::KafkaFailed => f.write_str("Kafka failed the request"),
+            Self::KafkaFailed => f.write_str("Kafka failed the request; if it goes on, ask the operator"),
             Self::NoOffset(at) => write!(
                 f,
                 "Topic {} has no offset to start from and auto.offset.reset is none; seek to one",
@@ -238,7 +238,7 @@ impl fmt::Display for Error {
             Self::RecordUnreadable(at) => {
                 write!(f, "The next record of topic {} can't be read; seek past it", Short(at.topic.as_str()))
             }
-            Self::NoKafka => f.write_str("The service has no Kafka endpoint"),
+            Self::NoKafka => f.write_str("The service has no Kafka endpoint; ask its operator"),
             Self::KafkaRetriable => f.write_str("Kafka failed the request or did not answer in time; retry"),
             Self::ShuttingDown => f.write_str("The service is shutting down; retry once it is back"),
             Self::AuthorityUnreachable => f.write_str("The token can't be checked at present; retry"),
@@ -252,6 +252,8 @@ impl std::error::Error for Error {}
 /// What a field must be, for a message.
 fn rule(field: &str) -> &'static str {
     match field {
+        "The request body" => ": it must be a JSON object",
+        "metadata" => ": it must be text",
         "timeout" => ": it must be a whole number of milliseconds",
         "max_bytes" => ": it must be a whole number of bytes",
         "offset" => ": it must be a whole number from 0",
@@ -351,6 +353,12 @@ mod tests {
     #[test]
     fn a_long_name_is_cut_short() {
         let message = Error::TopicNotFound("ä".repeat(100).as_str().into()).to_string();
-        assert_eq!(message, format!("Topic {}… not found", "ä".repeat(64)));
+        assert_eq!(
+            message,
+            format!(
+                "Topic {}… not found in the namespace: check its name, or create it",
+                "ä".repeat(64)
+            )
+        );
     }
 }

@@ -95,7 +95,10 @@ mod tests {
             let error = credentials(&headers(pairs)).unwrap_err();
             assert_eq!(error, Error::HeaderMissing(missing));
             assert_eq!((error.code().status(), error.code().error_code()), (422, 422));
-            assert_eq!(error.to_string(), format!("Header {missing} is missing"));
+            assert_eq!(
+                error.to_string(),
+                format!("Header {missing} is missing; every request needs subject and authorization")
+            );
         }
     }
 

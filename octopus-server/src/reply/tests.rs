@@ -122,7 +122,7 @@ fn a_refusal_has_its_code_and_message() {
             Error::FieldUnknown("a\"b".into()),
             V2,
             422,
-            r#"{"error_code":422,"message":"Unknown field a\"b"}"#,
+            r#"{"error_code":422,"message":"Unknown field a\"b; leave it out"}"#,
         ),
         (
             Error::Internal,
@@ -134,7 +134,7 @@ fn a_refusal_has_its_code_and_message() {
             Error::NoKafka,
             V2,
             500,
-            r#"{"error_code":50002,"message":"The service has no Kafka endpoint"}"#,
+            r#"{"error_code":50002,"message":"The service has no Kafka endpoint; ask its operator"}"#,
         ),
     ] {
         let response = refused(&error, Operation::Fetch, media_type);
