@@ -6,8 +6,11 @@
 #[path = "../support/client.rs"]
 mod client;
 mod lock;
+mod offsets;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod raw;
+#[allow(dead_code, reason = "each section takes what it needs")]
+mod reader;
 mod routes;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod service;
