@@ -2,6 +2,9 @@
 //! moved by hand, over an embedded broker.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod accept;
+mod base_uri;
+mod callers;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../support/client.rs"]
 mod client;
