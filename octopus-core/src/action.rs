@@ -34,6 +34,9 @@ pub enum Action {
         /// The time that it may take: after that it has failed, or for a fetch and a join, found nothing.
         within: Duration,
     },
+    /// Let a turn's call end at once, with what it has found so far: others wait for its turn [LI-04]. Unlike a
+    /// cancelled one it loses nothing, and its end is reported. What it has asked of Kafka may go on for the next turn.
+    Hurry(CallId),
     /// Stop a call and forget what it packed. Its end need not be reported.
     Cancel(CallId),
     /// Answer a request. The reply's fate comes back as [`Event::Delivered`](crate::Event::Delivered) or

@@ -130,6 +130,7 @@ impl Engine {
                 Timer::Lock(request) => self.lock_timeout(request, now),
                 Timer::Fetch(request) => self.fetch_timeout(request, now),
                 Timer::Turn(request) => self.end_pause(request),
+                Timer::Hurry(request) => self.hurry(request, now),
                 Timer::Send(request) => self.send_timeout(request, now),
                 Timer::Call(call) => self.call_timeout(call, now),
                 Timer::Rejoin(instance) => self.rejoin(instance, now),
@@ -170,6 +171,8 @@ impl Engine {
                 self.next_in_line(instance, now);
             } else if let Some(request) = self.scheduler.grant() {
                 self.take_turn(request, now);
+            } else if let Some(request) = self.scheduler.shorten() {
+                self.shorten_turn(request, now);
             } else {
                 break;
             }

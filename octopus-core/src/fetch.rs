@@ -14,6 +14,8 @@ pub(crate) struct Fetching {
     pub(crate) phase: Phase,
     /// When its wait ends [FE-09].
     pub(crate) deadline: Instant,
+    /// When its present or its last turn began.
+    pub(crate) turn_start: Instant,
     /// When its present or its last turn ends.
     pub(crate) turn_end: Instant,
     /// Whether it has polled: its first poll may commit [AK-01].
@@ -65,6 +67,7 @@ impl Fetching {
             max_bytes,
             phase: Phase::Waiting,
             deadline: now + wait,
+            turn_start: now,
             turn_end: now,
             has_polled: false,
             turns: 0,
@@ -76,6 +79,7 @@ impl Fetching {
     /// Begins a turn of at most this length. The fetch's own wait may be shorter [FE-09].
     pub(crate) fn begin_turn(&mut self, length: Duration, now: Instant) {
         self.turns += 1;
+        self.turn_start = now;
         self.turn_end = now + length.min(self.deadline.saturating_duration_since(now));
     }
 

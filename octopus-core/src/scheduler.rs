@@ -9,6 +9,8 @@ use crate::line::Line;
 pub(crate) struct Scheduler<Id> {
     turns: usize,
     holding: BTreeSet<Id>,
+    /// Those of them whose turn is longer than it would be had others waited when it began.
+    long: BTreeSet<Id>,
     line: Line<Id>,
 }
 
@@ -18,6 +20,7 @@ impl<Id: Copy + Ord> Scheduler<Id> {
         Self {
             turns,
             holding: BTreeSet::new(),
+            long: BTreeSet::new(),
             line: Line::default(),
         }
     }
@@ -40,12 +43,35 @@ impl<Id: Copy + Ord> Scheduler<Id> {
     /// A turn that found nothing: back to the end of the line [LI-03].
     pub(crate) fn requeue(&mut self, id: Id) {
         self.holding.remove(&id);
+        self.long.remove(&id);
         self.line.push(id);
+    }
+
+    /// The turn that this one has is a long one.
+    pub(crate) fn lengthen(&mut self, id: Id) {
+        if self.holding.contains(&id) {
+            self.long.insert(id);
+        }
+    }
+
+    /// A turn that is to be short from here on; `None` where nobody waits for it, or none is long.
+    pub(crate) fn shorten(&mut self) -> Option<Id> {
+        if self.is_waited_for() {
+            self.long.pop_first()
+        } else {
+            None
+        }
+    }
+
+    /// A turn that is kept whoever waits: its reply is being sent [LI-03].
+    pub(crate) fn keep(&mut self, id: Id) {
+        self.long.remove(&id);
     }
 
     /// Gives up a turn or a place in the line.
     pub(crate) fn leave(&mut self, id: Id) {
         self.holding.remove(&id);
+        self.long.remove(&id);
         self.line.remove(id);
     }
 
@@ -88,6 +114,26 @@ mod tests {
         scheduler.leave(3);
         scheduler.leave(2);
         assert_eq!(scheduler.grant(), Some(1));
+    }
+
+    /// [LI-03] [LI-04]
+    #[test]
+    fn long_turns_are_shortened_once_and_only_for_those_who_wait() {
+        let mut scheduler = Scheduler::new(2);
+        for id in [1, 2] {
+            scheduler.join(id);
+            scheduler.grant();
+            scheduler.lengthen(id);
+        }
+        scheduler.lengthen(9);
+        assert_eq!(scheduler.shorten(), None);
+        scheduler.join(3);
+        scheduler.keep(1);
+        assert_eq!(scheduler.shorten(), Some(2));
+        assert_eq!(scheduler.shorten(), None);
+        scheduler.lengthen(2);
+        scheduler.requeue(2);
+        assert_eq!(scheduler.shorten(), None);
     }
 
     /// [LI-04] behind eleven quiet ones there are at most three rounds of turns before it.

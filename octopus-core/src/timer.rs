@@ -18,6 +18,8 @@ pub(crate) enum Timer {
     Fetch(RequestId),
     /// When a fetch whose turn ended early may stand in the line again.
     Turn(RequestId),
+    /// When to end a turn that others have come to wait for.
+    Hurry(RequestId),
     /// When a reply took too long to send [RP-03].
     Send(RequestId),
     /// When to give up a call that the driver never answered.

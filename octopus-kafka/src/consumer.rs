@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::{self, Future},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -96,6 +97,20 @@ impl Consumer {
     ///
     /// Why Kafka refused it, or that it did not answer in time.
     pub async fn run(&self, effect: Effect, within: Duration) -> Result<Outcome, Error> {
+        self.run_until(effect, within, future::pending()).await
+    }
+
+    /// As [`run`](Self::run); a join's time also ends once `hurried` is ready. It does not touch other effects.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_until(
+        &self,
+        effect: Effect,
+        within: Duration,
+        hurried: impl Future<Output = ()>,
+    ) -> Result<Outcome, Error> {
         let deadline = Instant::now() + within;
         let inner = &self.inner;
         match effect {
@@ -103,7 +118,7 @@ impl Consumer {
                 let found = inner.cluster.topics(&inner.names.0, &topics, within).await?;
                 Ok(Outcome::Topics(found))
             }
-            Effect::Join(join) => inner.join(join, deadline).await,
+            Effect::Join(join) => inner.join(join, deadline, hurried).await,
             Effect::Leave | Effect::Close => {
                 inner.fetcher.forget();
                 inner.group.leave(deadline).await;
@@ -134,15 +149,35 @@ impl Consumer {
     /// [`Error::KafkaUnreachable`] if no broker could be reached. What concerns one partition is in
     /// [`Polled::failed`].
     pub async fn poll(&self, plan: &FetchPlan, within: Duration) -> Result<Polled, Error> {
-        self.inner.fetcher.poll(plan, within).await
+        self.poll_until(plan, within, future::pending()).await
+    }
+
+    /// As [`poll`](Self::poll); the turn's time also ends once `hurried` is ready. Records that it has by then are
+    /// returned; what is still on its way is taken up by the next turn.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll`](Self::poll).
+    pub async fn poll_until(
+        &self,
+        plan: &FetchPlan,
+        within: Duration,
+        hurried: impl Future<Output = ()>,
+    ) -> Result<Polled, Error> {
+        self.inner.fetcher.poll(plan, within, hurried).await
     }
 }
 
 impl Inner {
-    async fn join(&self, join: Join, deadline: Instant) -> Result<Outcome, Error> {
+    async fn join(
+        &self,
+        join: Join,
+        deadline: Instant,
+        hurried: impl Future<Output = ()>,
+    ) -> Result<Outcome, Error> {
         let topics = join.topics.iter().map(|topic| self.names.topic(topic)).collect();
         let commit = self.names.stored(join.commit);
-        let Some(topics) = self.group.join(topics, commit, deadline).await? else {
+        let Some(topics) = self.group.join(topics, commit, deadline, hurried).await? else {
             return Ok(Outcome::Joining);
         };
         self.fetcher.forget();

@@ -6,6 +6,8 @@ mod kept;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::Future,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,7 +17,7 @@ use kafka_protocol::messages::BrokerId;
 use octopus_core::{Error, FetchPlan, Position, TopicPartition};
 use tokio::{
     sync::{Semaphore, watch},
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until, timeout_at},
 };
 use uuid::Uuid;
 
@@ -94,6 +96,14 @@ struct Turn<'a> {
     asked: BTreeMap<BrokerId, (Instant, Pace)>,
     /// A broker answered.
     reached: bool,
+}
+
+impl Turn<'_> {
+    /// Its time ends sooner: nothing more is asked, and what has not come is left to the next turn.
+    fn end_at(&mut self, now: Instant) {
+        self.end = self.end.min(now);
+        self.limit = self.limit.min(now);
+    }
 }
 
 /// What was read of one topic.
@@ -177,9 +187,15 @@ impl Fetcher {
         Ok(found.collect())
     }
 
-    /// One turn of a fetch. It returns before its time only with records, or when no partition can be read. Dropped,
-    /// it has done nothing but prepare the next one.
-    pub(crate) async fn poll(&self, plan: &FetchPlan, within: Duration) -> Result<Polled, Error> {
+    /// One turn of a fetch. It returns before its time only with records, or when no partition can be read; its time
+    /// also ends once `hurried` is ready. Dropped, it has done nothing but prepare the next one.
+    pub(crate) async fn poll(
+        &self,
+        plan: &FetchPlan,
+        within: Duration,
+        hurried: impl Future<Output = ()>,
+    ) -> Result<Polled, Error> {
+        let mut hurried = pin!(hurried);
         let now = Instant::now();
         let end = now + within;
         let mut turn = Turn {
@@ -222,7 +238,12 @@ impl Fetcher {
             } else {
                 until.min(turn.end)
             };
-            _ = timeout_at(until, changes.changed()).await;
+            tokio::select! {
+                biased;
+                _ = changes.changed() => {}
+                () = &mut hurried => turn.end_at(now),
+                () = sleep_until(until) => {}
+            }
         }
         self.polled(turn)
     }

@@ -10,6 +10,8 @@ mod subscription;
 use std::{
     collections::BTreeSet,
     fmt,
+    future::Future,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -109,14 +111,16 @@ impl Group {
     }
 
     /// Joins the group for these topics, or takes up the join that is under way. Returns the topics that it got, or
-    /// `None` if the group has not answered by the deadline; the join goes on then. Nothing is lost where the future
+    /// `None` if the group has not answered by the deadline, or once `hurried` is ready; the join goes on then. Nothing is lost where the future
     /// is dropped.
     pub(crate) async fn join(
         self: &Arc<Self>,
         topics: BTreeSet<String>,
         commit: Vec<Stored>,
         deadline: Instant,
+        hurried: impl Future<Output = ()>,
     ) -> Result<Option<Vec<String>>, Error> {
+        let mut hurried = pin!(hurried);
         let mut changes = self.changes.subscribe();
         self.tell(|member, now| member.want(topics, commit, now));
         loop {
@@ -125,10 +129,13 @@ impl Group {
             if let Some(result) = result {
                 return result.map(Some);
             }
-            if tokio::time::timeout_at(deadline, changes.changed())
-                .await
-                .is_err()
-            {
+            let is_over = tokio::select! {
+                biased;
+                _ = changes.changed() => false,
+                () = &mut hurried => true,
+                () = tokio::time::sleep_until(deadline) => true,
+            };
+            if is_over {
                 let unreachable = !self.membership().member.was_reached() && !self.cluster.is_live();
                 return if unreachable {
                     Err(Error::KafkaUnreachable)

@@ -19,11 +19,9 @@ use octopus_core::{
     RequestId, TopicName,
 };
 use octopus_kafka::{Cluster, Consumer};
-use tokio::{
-    sync::{oneshot, watch},
-    task::AbortHandle,
-};
+use tokio::sync::{oneshot, watch};
 
+use self::call::Running;
 pub(crate) use self::delivery::Delivery;
 use crate::{clock::Clock, listener::Peer};
 
@@ -62,7 +60,7 @@ struct State {
     waiting: HashMap<RequestId, oneshot::Sender<Answer>>,
     /// Who sent the requests in hand, to end a connection by.
     peers: HashMap<RequestId, Peer>,
-    calls: HashMap<CallId, AbortHandle>,
+    calls: HashMap<CallId, Running>,
     /// What calls packed, until the engine says what becomes of it.
     bodies: HashMap<CallId, Body>,
     consumers: HashMap<InstanceId, Opened>,
@@ -219,12 +217,17 @@ impl Driver {
                     | Effect::Start(_)
                     | Effect::Bounds(..) => state.consumers.get(&instance).cloned(),
                 };
-                let task = call::start(self.clone(), call, instance, opened, effect, within);
-                state.calls.insert(call, task);
+                let running = call::start(self.clone(), call, instance, opened, effect, within);
+                state.calls.insert(call, running);
+            }
+            Action::Hurry(call) => {
+                if let Some(running) = state.calls.get(&call) {
+                    running.hurry();
+                }
             }
             Action::Cancel(call) => {
-                if let Some(task) = state.calls.remove(&call) {
-                    task.abort();
+                if let Some(running) = state.calls.remove(&call) {
+                    running.stop();
                 }
                 ended.bodies.extend(state.bodies.remove(&call));
             }

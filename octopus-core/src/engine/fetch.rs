@@ -79,6 +79,8 @@ impl Engine {
     /// Sends the records of a call. The turn and the instance are kept until their fate is known [LI-03].
     pub(super) fn send_records(&mut self, id: RequestId, call: CallId, sending: Sending, now: Instant) {
         self.timers.cancel(Timer::Fetch(id));
+        self.timers.cancel(Timer::Hurry(id));
+        self.scheduler.keep(id);
         if let Some(fetching) = self.fetching(id) {
             fetching.phase = Phase::Sending(sending);
         }
@@ -115,6 +117,7 @@ impl Engine {
         self.fetches.remove(&request.subject);
         self.timers.cancel(Timer::Fetch(id));
         self.timers.cancel(Timer::Turn(id));
+        self.timers.cancel(Timer::Hurry(id));
         self.scheduler.leave(id);
         call.into_iter().for_each(|call| self.cancel(call));
         if let Some(number) = instance {

@@ -29,6 +29,7 @@ pub(super) fn action(action: &Action) {
             let effect = effect_name(effect);
             trace!(call = call.0, instance = instance.0, effect, ?within, "call");
         }
+        Action::Hurry(call) => trace!(call = call.0, "hurry"),
         Action::Cancel(call) => trace!(call = call.0, "cancel"),
         Action::Reply { request, reply } => match reply {
             Ok(_) => trace!(request = request.0, "reply"),

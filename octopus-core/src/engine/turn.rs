@@ -10,13 +10,14 @@ use crate::{
 };
 
 impl Engine {
-    /// Begins a turn that was granted [LI-02].
+    /// Begins a turn that was granted [LI-02]. It is a short one if others wait already.
     pub(super) fn take_turn(&mut self, id: RequestId, now: Instant) {
         let limits = &self.config.limits;
-        let length = if self.scheduler.is_waited_for() {
-            limits.short_turn.min(limits.turn)
-        } else {
+        let is_long = !self.scheduler.is_waited_for() && limits.short_turn < limits.turn;
+        let length = if is_long {
             limits.turn
+        } else {
+            limits.short_turn.min(limits.turn)
         };
         let Some(number) = self.requests.get(&id).and_then(|request| request.instance) else {
             return self.scheduler.leave(id);
@@ -30,10 +31,40 @@ impl Engine {
             return self.conclude(id, reply, now);
         }
         fetching.begin_turn(length, now);
+        if is_long {
+            self.scheduler.lengthen(id);
+        }
         if self.wants_join(number) {
             self.join_in_turn(id, number, now);
         } else {
             self.poll_in_turn(id, number, now);
+        }
+    }
+
+    /// Others came to wait while this turn runs: it is as short as it would have been had they waited before
+    /// [LI-04].
+    pub(super) fn shorten_turn(&mut self, id: RequestId, now: Instant) {
+        let short_turn = self.config.limits.short_turn;
+        if let Some(fetching) = self.fetching(id) {
+            let end = fetching.turn_start + short_turn;
+            if end <= now {
+                self.hurry(id, now);
+            } else if end < fetching.turn_end {
+                self.timers.set(Timer::Hurry(id), end);
+            }
+        }
+    }
+
+    /// Ends a turn early for those who wait. If they have left meanwhile it may go on.
+    pub(super) fn hurry(&mut self, id: RequestId, now: Instant) {
+        if !self.scheduler.is_waited_for() {
+            return self.scheduler.lengthen(id);
+        }
+        if let Some(fetching) = self.fetching(id)
+            && let Some(call) = fetching.call()
+        {
+            fetching.turn_end = fetching.turn_end.min(now);
+            self.actions.push_back(Action::Hurry(call));
         }
     }
 
@@ -232,6 +263,7 @@ impl Engine {
     /// A turn ended without records. One that ended early does not come again before it would have ended: else a
     /// broker that answers at once would be asked without end.
     fn end_turn(&mut self, id: RequestId, found: Found, now: Instant) {
+        self.timers.cancel(Timer::Hurry(id));
         let Some(fetching) = self.fetching(id) else {
             return;
         };

@@ -7,6 +7,7 @@ mod fetch;
 mod lock;
 mod offsets;
 mod rejoin;
+mod rush;
 mod shutdown;
 mod subscribe;
 mod turns;

@@ -79,11 +79,11 @@ fn three_fetches_poll_at_once() {
             "1: fetch t@0 in 500",
             "2: fetch t@0 in 500",
         ])
-        .at(ms(500))
+        .at(ms(39))
         .done(1, fetched(&[("t", 3)]))
         .gives(["2 <- records 1"])
         .delivered(2)
-        .gives(["3: fetch t@0 in 50"])
+        .gives(["3: fetch t@0 in 40"])
         .done(0, fetched(&[("t", 4)]))
         .delivered(1)
         .gives(["1 <- records 0", "4: fetch t@0 in 500"]);
@@ -104,17 +104,18 @@ fn a_turn_that_finds_nothing_goes_to_the_back_of_the_line() {
         .request_of(1, "a", 1, fetch(5000))
         .request_of(1, "b", 2, fetch(5000))
         .request_of(2, "c", 3, fetch(5000))
-        .at(ms(500))
+        .at(ms(40))
         .done(0, found_nothing())
-        .at(ms(550))
+        .at(ms(80))
         .done(1, found_nothing())
-        .at(ms(600))
+        .at(ms(120))
         .done(2, found_nothing())
         .gives([
             "0: fetch a@0 in 500",
-            "1: fetch b@0 in 50",
-            "2: fetch c@0 in 50",
-            "3: fetch a@0 in 50",
+            "hurry 0",
+            "1: fetch b@0 in 40",
+            "2: fetch c@0 in 40",
+            "3: fetch a@0 in 40",
         ]);
 }
 
@@ -150,26 +151,122 @@ fn a_fetch_behind_eleven_quiet_ones_gets_through() {
             "1: fetch t@0 in 500",
             "2: fetch t@0 in 500",
         ])
-        .at(ms(500));
+        .at(ms(40))
+        .gives(["hurry 0", "hurry 1", "hurry 2"]);
     for call in 0..3 {
         world.done(call, found_nothing());
     }
     world
-        .gives(["3: fetch t@0 in 50", "4: fetch t@0 in 50", "5: fetch t@0 in 50"])
-        .at(ms(550));
+        .gives(["3: fetch t@0 in 40", "4: fetch t@0 in 40", "5: fetch t@0 in 40"])
+        .at(ms(80));
     for call in 3..6 {
         world.done(call, found_nothing());
     }
     world
-        .gives(["6: fetch t@0 in 50", "7: fetch t@0 in 50", "8: fetch t@0 in 50"])
-        .at(ms(600));
+        .gives(["6: fetch t@0 in 40", "7: fetch t@0 in 40", "8: fetch t@0 in 40"])
+        .at(ms(120));
     for call in 6..9 {
         world.done(call, found_nothing());
     }
     world
-        .gives(["9: fetch t@0 in 50", "10: fetch t@0 in 50", "11: fetch t@0 in 50"])
+        .gives(["9: fetch t@0 in 40", "10: fetch t@0 in 40", "11: fetch t@0 in 40"])
         .done(11, fetched(&[("t", 1)]))
         .gives(["12 <- records 11"]);
+}
+
+/// [LI-04] a turn that began when nobody waited is ended for one who comes, once it was as long as a short one.
+#[test]
+fn a_long_turn_is_ended_for_one_who_comes_to_wait() {
+    let mut world = World::limited(|limits| limits.max_polls = 1);
+    for name in ["a", "b"] {
+        world.set_up_create(1, name, settings());
+        world.set_up_assign(1, name, &[(name, 0)]);
+    }
+    world
+        .request_of(1, "a", 1, fetch(5000))
+        .at(ms(300))
+        .gives(["0: fetch a@0 in 500"])
+        .request_of(1, "b", 2, fetch(5000))
+        .gives(["hurry 0"])
+        .done(0, found_nothing())
+        .gives(["1: fetch b@0 in 40"])
+        .done(1, fetched(&[("b", 1)]))
+        .gives(["2 <- records 1"])
+        .delivered(2)
+        // Nobody waits behind it, so that this is a long one again.
+        .gives(["2: fetch a@0 in 500"])
+        .at(ms(320))
+        .request_of(1, "b", 3, fetch(5000))
+        .at(ms(339))
+        .gives([])
+        .at(ms(340))
+        .gives(["hurry 2"])
+        .done(2, fetched(&[("a", 5)]))
+        .gives(["1 <- records 2"]);
+}
+
+/// [LI-03] [FE-11] records that a turn has when it is ended are sent, and the turn is kept until they are.
+#[test]
+fn a_turn_that_has_records_when_it_is_ended_sends_them() {
+    let mut world = World::limited(|limits| limits.max_polls = 1);
+    for name in ["a", "b"] {
+        world.set_up_create(1, name, settings());
+        world.set_up_assign(1, name, &[(name, 0)]);
+    }
+    world
+        .request_of(1, "a", 1, fetch(5000))
+        .at(ms(10))
+        .done(0, fetched(&[("a", 3)]))
+        .request_of(1, "b", 2, fetch(5000))
+        .at(ms(400))
+        .gives(["0: fetch a@0 in 500", "1 <- records 0"])
+        .delivered(1)
+        .request_of(1, "a", 3, fetch(5000))
+        .at(ms(440))
+        .gives(["1: fetch b@0 in 500", "hurry 1"]);
+}
+
+/// A turn is not ended for one who has left by then.
+#[test]
+fn a_long_turn_goes_on_where_nobody_waits_any_more() {
+    let mut world = World::limited(|limits| limits.max_polls = 1);
+    for name in ["a", "b"] {
+        world.set_up_create(1, name, settings());
+        world.set_up_assign(1, name, &[(name, 0)]);
+    }
+    world
+        .request_of(1, "a", 1, fetch(5000))
+        .request_of(1, "b", 2, fetch(5000))
+        .dropped(2)
+        .at(ms(100))
+        .gives(["0: fetch a@0 in 500"])
+        .request_of(1, "b", 3, fetch(5000))
+        .gives(["hurry 0"])
+        .request_of(1, "b", 4, fetch(5000))
+        .gives(["4 <- 40904"]);
+}
+
+/// A join in a turn goes on when the turn is ended for others.
+#[test]
+fn a_join_is_hurried_like_a_poll() {
+    let mut world = World::limited(|limits| limits.max_polls = 1);
+    for name in ["a", "b"] {
+        world.set_up_create(1, name, settings());
+    }
+    world.set_up_assign(1, "b", &[("b", 0)]);
+    world.set_up(1, "a", subscribe(&["t"]));
+    world
+        .request_of(1, "a", 1, fetch(5000))
+        .at(ms(10))
+        .request_of(1, "b", 2, fetch(5000))
+        .at(ms(40))
+        .gives(["0: join t in 500", "hurry 0"])
+        .done(0, Outcome::Joining)
+        .at(ms(80))
+        .done(1, found_nothing())
+        .gives(["1: fetch b@0 in 40", "2: join t in 40"])
+        .done(2, joins(&["t"]))
+        .gives(["3: fetch t@? in 40"]);
 }
 
 /// [LI-05]
@@ -208,11 +305,12 @@ fn a_turn_that_ends_early_does_not_come_again_at_once() {
         .at(ms(200))
         .request_of(1, "b", 2, fetch(5000))
         .gives(["1: fetch b@0 in 500"])
-        .at(ms(500))
+        .at(ms(499))
         .gives([])
-        .at(ms(600))
+        .at(ms(500))
+        .gives(["hurry 1"])
         .done(1, found_nothing())
-        .gives(["2: fetch a@0 in 500"]);
+        .gives(["2: fetch a@0 in 40"]);
 }
 
 /// The line goes on while a fetch whose turn ended early pauses.
@@ -297,5 +395,5 @@ fn a_driver_that_was_late_does_not_prolong_a_wait() {
         .request_of(1, "b", 2, fetch(3000))
         .gives(["0: fetch t@0 in 100"])
         .oversleep(secs(5))
-        .gives(["cancel 0", "1 <- []", "2 <- 42901"]);
+        .gives(["hurry 0", "cancel 0", "1 <- []", "2 <- 42901"]);
 }

@@ -217,6 +217,7 @@ impl World {
                     within.as_millis()
                 )
             }
+            Action::Hurry(call) => format!("hurry {}", number(call)),
             Action::Cancel(call) => format!("cancel {}", number(call)),
             Action::Reply { request, reply } => {
                 let reply = match reply {

@@ -294,6 +294,10 @@ impl Service {
                     effect,
                     within,
                 } => self.start(call, instance, effect, within),
+                Action::Hurry(call) => {
+                    let running = &self.running[&call];
+                    assert!(self.is_turn(running), "only a turn is ended early");
+                }
                 Action::Cancel(call) => {
                     let running = self.running.remove(&call);
                     let body = self.bodies.remove(&call);

@@ -37,6 +37,49 @@ async fn a_turn_ends_with_its_time_or_with_records() {
     );
 }
 
+/// [LI-04] [FE-11] What a turn that is ended early has asked goes on for the next one, which asks nothing again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hurried_turn_leaves_its_fetch_to_the_next_one() {
+    let world = World::embedded().await;
+    world.topic("a", &["a0"]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.assign(&["a"]);
+    assert_eq!(one.read(1).await, ["a0"]);
+    let asked = || world.received(ApiKey::Fetch).len();
+    let before = asked();
+
+    let long = Duration::from_secs(60);
+    let start = Instant::now();
+    let is_asked = async {
+        while asked() == before {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert_eq!(one.turn_until(long, is_asked).await.unwrap().values, [""; 0]);
+    let (turn, ()) = tokio::join!(one.turn(long), world.produce("a", &["a1"]));
+    assert_eq!(turn.unwrap().values, ["a1"]);
+    assert!(start.elapsed() < long / 2, "neither waits for its time");
+    assert_eq!(asked(), before + 1);
+}
+
+/// [FE-11] Records that a hurried turn has are its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hurried_turn_gives_what_it_has() {
+    let world = World::embedded().await;
+    world.topic("a", &["a0", "a1"]).await;
+    world.topic("b", &["b0"]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.assign(&["a", "b"]);
+    let mut values = Vec::new();
+    while values.len() < 3 {
+        // Each of its waits is cut short.
+        let turn = one.turn_until(TURN, std::future::ready(())).await.unwrap();
+        values.extend(turn.values);
+    }
+    values.sort();
+    assert_eq!(values, ["a0", "a1", "b0"]);
+}
+
 /// [FE-15]
 #[tokio::test(flavor = "multi_thread")]
 async fn latest_is_fixed_by_the_first_turn() {

@@ -235,6 +235,16 @@ impl Session {
         Ok(self.take(polled))
     }
 
+    /// One turn whose time also ends with `hurried`.
+    pub(crate) async fn turn_until(
+        &mut self,
+        within: Duration,
+        hurried: impl Future<Output = ()>,
+    ) -> Result<Turn, Error> {
+        let polled = self.consumer.poll_until(&self.plan(), within, hurried).await?;
+        Ok(self.take(polled))
+    }
+
     pub(crate) fn take(&mut self, polled: Polled) -> Turn {
         let mut turn = Turn {
             failed: polled.failed,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use octopus_codec::{Body, Packed, pack};
 use octopus_core::{CallId, Effect, Error, Event, FetchPlan, Fetched, InstanceId, Open, Outcome, TopicName};
 use octopus_kafka::{Consumer, Polled, Signal};
-use tokio::task::AbortHandle;
+use tokio::{sync::Notify, task::AbortHandle};
 
 use super::{Driver, Opened};
 
@@ -20,18 +20,42 @@ pub(super) fn start(
     opened: Option<Opened>,
     effect: Effect,
     within: Duration,
-) -> AbortHandle {
+) -> Running {
     let mut end = End {
         driver: driver.clone(),
         call,
         instance,
         told: false,
     };
+    let hurry = Arc::new(Notify::new());
+    let hurried = Arc::clone(&hurry);
     let task = tokio::spawn(async move {
-        let done = run(&driver, instance, opened, effect, within).await;
+        let hurried = hurried.notified();
+        let done = run(&driver, instance, opened, effect, within, hurried).await;
         end.tell(done);
     });
-    task.abort_handle()
+    Running {
+        task: task.abort_handle(),
+        hurry,
+    }
+}
+
+/// A call that runs.
+pub(super) struct Running {
+    task: AbortHandle,
+    hurry: Arc<Notify>,
+}
+
+impl Running {
+    /// Has it end with what it has found so far.
+    pub(super) fn hurry(&self) {
+        self.hurry.notify_one();
+    }
+
+    /// Stops it.
+    pub(super) fn stop(&self) {
+        self.task.abort();
+    }
 }
 
 /// What a call brought besides its outcome.
@@ -57,11 +81,12 @@ async fn run(
     opened: Option<Opened>,
     effect: Effect,
     within: Duration,
+    hurried: impl Future<Output = ()>,
 ) -> Done {
     match (effect, opened) {
         (Effect::Open(settings), _) => open(driver, instance, &settings, within).await,
         (Effect::Topics(topics), Some(opened)) => held(driver, &opened, topics, within).await.into(),
-        (Effect::Fetch(plan), Some(opened)) => turn(&opened.consumer, plan, within).await,
+        (Effect::Fetch(plan), Some(opened)) => turn(&opened.consumer, plan, within, hurried).await,
         (
             effect @ (Effect::Close
             | Effect::Join(_)
@@ -71,7 +96,7 @@ async fn run(
             | Effect::Start(_)
             | Effect::Bounds(..)),
             Some(opened),
-        ) => opened.consumer.run(effect, within).await.into(),
+        ) => opened.consumer.run_until(effect, within, hurried).await.into(),
         // An open that failed or was given up left nothing to close.
         (Effect::Close, None) => Ok(Outcome::Done).into(),
         (
@@ -130,12 +155,17 @@ async fn held(
 }
 
 /// One turn of a fetch: polls, and packs what was found.
-async fn turn(consumer: &Consumer, plan: FetchPlan, within: Duration) -> Done {
+async fn turn(
+    consumer: &Consumer,
+    plan: FetchPlan,
+    within: Duration,
+    hurried: impl Future<Output = ()>,
+) -> Done {
     let Polled {
         started,
         mut failed,
         parts,
-    } = match consumer.poll(&plan, within).await {
+    } = match consumer.poll_until(&plan, within, hurried).await {
         Ok(polled) => polled,
         Err(error) => return Err(error).into(),
     };

@@ -230,7 +230,7 @@ impl Service {
         all.any(|asked| asked.instance == Some(instance) && which(&asked.command))
     }
 
-    fn is_turn(&self, running: &Running) -> bool {
+    pub(super) fn is_turn(&self, running: &Running) -> bool {
         matches!(running.effect, Effect::Fetch(_) | Effect::Join(_)) && running.within <= self.limits.turn
     }
 }
