@@ -3,7 +3,8 @@
 use std::{num::NonZeroU64, time::Duration};
 
 use crate::{
-    AutoOffsetReset, Error, Format, InstanceKey, Namespace, Position, Settings, TopicName, TopicPartition,
+    AutoOffsetReset, Error, Format, InstanceKey, Name, Namespace, Position, Settings, Subject, TopicName,
+    TopicPartition,
 };
 
 /// A request, numbered by the driver.
@@ -88,6 +89,23 @@ pub struct Open {
     pub settings: Settings,
 }
 
+impl Open {
+    /// A consumer of a group outside every namespace, for a program that has a cluster of its own.
+    #[must_use]
+    pub fn outside(group: Name, settings: Settings) -> Self {
+        let key = InstanceKey {
+            subject: Subject::from_uuid(0),
+            name: group.clone(),
+            group,
+        };
+        Self {
+            namespace: Namespace::none(),
+            key,
+            settings,
+        }
+    }
+}
+
 /// A join of the group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Join {
@@ -110,6 +128,33 @@ pub struct FetchPlan {
     pub max_bytes: Option<NonZeroU64>,
     /// How keys and values are written.
     pub format: Format,
+}
+
+impl FetchPlan {
+    /// A plan for these partitions, whose reading has not started: it waits for a byte, and has no limit but those of
+    /// every reply.
+    pub fn of(partitions: impl IntoIterator<Item = TopicPartition>) -> Self {
+        Self {
+            positions: partitions
+                .into_iter()
+                .map(|partition| (partition, None))
+                .collect(),
+            min_bytes: 1,
+            max_bytes: None,
+            format: Format::Binary,
+        }
+    }
+
+    /// Has a partition of the plan go on from here.
+    pub fn advance(&mut self, partition: &TopicPartition, position: Position) {
+        if let Some((_, at)) = self
+            .positions
+            .iter_mut()
+            .find(|(planned, _)| planned == partition)
+        {
+            *at = Some(position);
+        }
+    }
 }
 
 /// An end of a partition.

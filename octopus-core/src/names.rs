@@ -48,7 +48,14 @@ impl Namespace {
         Self(format!("ns-{:012x}", subject.0 & 0xffff_ffff_ffff).into())
     }
 
-    /// The name as text.
+    /// No namespace: topics and groups go by the names that Kafka knows them by. For programs that have a cluster
+    /// of their own; no subject of the service has it.
+    #[must_use]
+    pub fn none() -> Self {
+        Self("".into())
+    }
+
+    /// The name as text; empty for [`none`](Self::none).
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -57,7 +64,21 @@ impl Namespace {
     /// What this namespace's topic or group `name` is called on Kafka [NS-02] [NS-03].
     #[must_use]
     pub fn qualify(&self, name: &str) -> String {
-        format!("{}.{name}", self.0)
+        if self.0.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.0)
+        }
+    }
+
+    /// What a topic or a group of Kafka's is called within this namespace; `None` for one of another [NS-02].
+    #[must_use]
+    pub fn strip<'a>(&self, name: &'a str) -> Option<&'a str> {
+        if self.0.is_empty() {
+            Some(name)
+        } else {
+            name.strip_prefix(&*self.0)?.strip_prefix('.')
+        }
     }
 }
 
@@ -139,6 +160,31 @@ mod tests {
             Namespace::of(Subject::from_uuid(1)).qualify("my-group"),
             "ns-000000000001.my-group"
         );
+    }
+
+    /// [NS-02]
+    #[test]
+    fn what_a_namespace_puts_before_a_name_it_takes_off_again() {
+        let own = Namespace::of(Subject::from_uuid(1));
+        assert_eq!(own.strip("ns-000000000001.a.b"), Some("a.b"));
+        assert_eq!(
+            own.strip(&own.qualify(&own.qualify("x"))),
+            Some("ns-000000000001.x")
+        );
+        for other in [
+            "ns-000000000002.a",
+            "ns-000000000001",
+            "ns-000000000001a.b",
+            "a",
+            "",
+        ] {
+            assert_eq!(own.strip(other), None, "{other}");
+        }
+        let none = Namespace::none();
+        for name in ["a", ".a", "a.b"] {
+            assert_eq!(none.qualify(name), name);
+            assert_eq!(none.strip(name), Some(name));
+        }
     }
 
     /// [CR-02]

@@ -1,5 +1,7 @@
 //! One record as it lies in a fetched batch, borrowed; nothing of it is copied or owned here.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use crate::{Offset, Position};
@@ -32,6 +34,18 @@ pub enum Fault {
     /// A batch or a record is, or unpacks to, more than the bound.
     TooLarge,
 }
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Corrupt => "a batch of records is damaged",
+            Self::OldFormat => "a batch of records has a format from before Kafka 0.11",
+            Self::TooLarge => "a batch of records or a record is larger than the bound",
+        })
+    }
+}
+
+impl std::error::Error for Fault {}
 
 /// One record.
 #[derive(Debug, Clone, Copy)]

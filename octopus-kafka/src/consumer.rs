@@ -246,10 +246,7 @@ impl Names {
 
     /// The partition of a topic that is called this on Kafka.
     pub(crate) fn partition(&self, topic: &str) -> TopicPartition {
-        let inside = topic
-            .strip_prefix(self.0.as_str())
-            .and_then(|rest| rest.strip_prefix('.'));
-        TopicPartition::only(inside.unwrap_or(topic).into())
+        TopicPartition::only(self.0.strip(topic).unwrap_or(topic).into())
     }
 
     fn topics(&self, partitions: &[TopicPartition]) -> BTreeSet<String> {

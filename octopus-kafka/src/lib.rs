@@ -6,7 +6,7 @@
 #![cfg_attr(not(feature = "broker"), doc = "```ignore")]
 //! use std::time::Duration;
 //!
-//! use octopus_core::{Namespace, Subject, TopicName};
+//! use octopus_core::{AutoOffsetReset, FetchPlan, Name, Open, Records, Settings, TopicPartition};
 //! use octopus_kafka::{
 //!     Cluster, Config, broker,
 //!     records::{BatchWriter, Compression},
@@ -19,16 +19,22 @@
 //! let cluster = Cluster::new(Config::new(vec![broker.addr().to_string()]));
 //! cluster.reach(within).await?;
 //!
-//! let namespace = Namespace::of(Subject::from_uuid(7));
-//! let runs = TopicName::from("runs");
-//! cluster.create_topic(&namespace.qualify("runs"), within).await?;
-//! let held = cluster.topics(&namespace, &[runs.clone(), "others".into()], within).await?;
-//! assert_eq!(held.into_iter().collect::<Vec<_>>(), [runs]);
-//!
+//! cluster.create_topic("runs", within).await?;
 //! let mut batch = BatchWriter::new(Compression::Zstd);
 //! batch.push(0, None, Some(b"{\"step\":7}"), &[]);
-//! let offset = cluster.produce(&namespace.qualify("runs"), batch.finish(), within).await?;
+//! let offset = cluster.produce("runs", batch.finish(), within).await?;
 //! assert_eq!(offset, 0);
+//!
+//! let mut settings = Settings::default();
+//! settings.auto_offset_reset = AutoOffsetReset::Earliest;
+//! let group = Name::parse("readers").ok_or("a group's name")?;
+//! let consumer = cluster.consumer(&Open::outside(group, settings), |_| {});
+//! let plan = FetchPlan::of([TopicPartition::only("runs".into())]);
+//! let polled = consumer.poll(&plan, within).await?;
+//! for (_, mut records) in polled.parts {
+//!     let record = records.next().ok_or("a record")??;
+//!     assert_eq!(record.value, Some(b"{\"step\":7}".as_slice()));
+//! }
 //! # Ok(())
 //! # }
 //! ```
