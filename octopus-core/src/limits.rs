@@ -92,3 +92,51 @@ impl Default for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// [CR-02] [CT-05] [RP-01] [RP-02] [FE-13] [FE-08] [CR-08]
+    #[test]
+    fn sizes_and_waits_are_the_specifications() {
+        assert_eq!(NAME_LENGTH, 128);
+        assert_eq!(BODY_BYTES, 65_536);
+        assert_eq!(REPLY_BYTES, 2_097_152);
+        assert_eq!(WINDOW_BYTES, 65_536);
+        assert_eq!(FETCH_BYTES, 1_048_576);
+        assert_eq!(RECORD_BYTES, 8_388_608);
+        assert_eq!(MAX_WAIT.as_millis(), 30_000);
+        assert_eq!(DEFAULT_WAIT.as_millis(), 5_000);
+    }
+
+    /// [CR-10] [LI-01] [LI-02] [NS-06] [LK-01] [RP-03] [LC-01] [AK-01] [AK-03] [D-23]
+    #[test]
+    fn limits_are_the_specifications() {
+        let limits = Limits::default();
+        let counts = [
+            limits.max_instances,
+            limits.max_instances_per_user,
+            limits.max_polls,
+            limits.max_fetches_per_user,
+            limits.max_topics,
+        ];
+        assert_eq!(counts, [12, 4, 3, 2, 50]);
+        let times = [
+            limits.turn,
+            limits.lock_wait,
+            limits.send_timeout,
+            limits.idle_timeout,
+            limits.reap_interval,
+            limits.auto_commit_interval,
+            limits.close_wait,
+            limits.shutdown_grace,
+            limits.idle_rejoin,
+        ];
+        let times = times.map(|time| time.as_millis());
+        assert_eq!(
+            times,
+            [500, 10_000, 30_000, 300_000, 30_000, 5_000, 5_000, 8_000, 10_000]
+        );
+    }
+}
