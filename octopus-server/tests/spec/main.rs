@@ -14,6 +14,7 @@ mod offsets;
 mod raw;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod reader;
+mod requests;
 mod routes;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod service;
