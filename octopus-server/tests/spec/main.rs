@@ -8,6 +8,7 @@ mod callers;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../support/client.rs"]
 mod client;
+mod fields;
 mod lock;
 mod offsets;
 #[allow(dead_code, reason = "each section takes what it needs")]
