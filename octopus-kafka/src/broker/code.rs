@@ -7,6 +7,7 @@ pub(crate) const NONE: Code = 0;
 pub(crate) const OFFSET_OUT_OF_RANGE: Code = 1;
 pub(crate) const CORRUPT_MESSAGE: Code = 2;
 pub(crate) const UNKNOWN_TOPIC_OR_PARTITION: Code = 3;
+pub(crate) const NOT_LEADER_OR_FOLLOWER: Code = 6;
 pub(crate) const MESSAGE_TOO_LARGE: Code = 10;
 pub(crate) const OFFSET_METADATA_TOO_LARGE: Code = 12;
 pub(crate) const INVALID_TOPIC: Code = 17;

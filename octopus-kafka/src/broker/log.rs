@@ -54,7 +54,7 @@ struct Producer {
 }
 
 /// What a read found.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Slice {
     pub(crate) records: Bytes,
     /// Bytes that wait from the offset on, at most the limit: what `min_bytes` is held against.
@@ -124,6 +124,23 @@ impl Log {
             Ordering::Less => Err(code::FENCED_LEADER_EPOCH),
             Ordering::Greater => Err(code::UNKNOWN_LEADER_EPOCH),
         }
+    }
+
+    /// Where the log of a client parts from this one: its last record is of epoch `last` (-1 says nothing) and
+    /// before `offset`. Answers the end of the epoch that they have in common, `None` where they agree.
+    ///
+    /// # Errors
+    ///
+    /// `OFFSET_OUT_OF_RANGE` for an epoch that there has not been, and before the start.
+    pub(crate) fn diverges(&self, last: i32, offset: i64) -> Result<Option<(i32, i64)>, Code> {
+        if last < 0 {
+            return Ok(None);
+        }
+        let (epoch, end) = self.end_of_epoch(last);
+        if epoch < 0 || offset < self.start {
+            return Err(code::OFFSET_OUT_OF_RANGE);
+        }
+        Ok((epoch < last || end < offset).then_some((epoch, end)))
     }
 
     /// Has a new leader take over that lacks what lies from `truncate_to` on, by whole batches.

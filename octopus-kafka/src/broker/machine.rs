@@ -217,6 +217,7 @@ impl Machine {
         if let Some(refused) = pending.refused {
             part::merge(&mut response, refused);
         }
+        self.hint(&mut response, pending.version);
         if let Some(Action::Edit(edit)) = &pending.action {
             edit(&mut response);
         }

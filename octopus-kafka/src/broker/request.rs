@@ -14,6 +14,7 @@ use super::{
 };
 
 mod fetch;
+mod hint;
 mod metadata;
 mod offset;
 mod produce;

@@ -43,6 +43,7 @@ use crate::records::{BatchWriter, Compression};
 
 mod faults;
 mod hostile;
+mod leader;
 mod shell;
 mod versions;
 

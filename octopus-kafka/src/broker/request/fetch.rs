@@ -6,14 +6,14 @@ use bytes::Bytes;
 use kafka_protocol::messages::{
     FetchRequest, FetchResponse,
     fetch_request::FetchTopic,
-    fetch_response::{FetchableTopicResponse, PartitionData},
+    fetch_response::{EpochEndOffset, FetchableTopicResponse, PartitionData},
 };
 
 use crate::broker::{
     api::Response,
     code::{self, Code},
     id::ConnectionId,
-    log::Log,
+    log::{Log, Slice},
     machine::{Machine, Parked},
     refuse::no_records,
     topic::wire_name,
@@ -88,16 +88,23 @@ impl Machine {
                 let limit = usize::try_from(asked.partition_max_bytes).unwrap_or(0).min(left);
                 let data = self.log_of(topic, asked.partition).and_then(|log| {
                     log.check_epoch(asked.current_leader_epoch)?;
-                    let slice = log.read(asked.fetch_offset, limit, first_whole)?;
-                    let data = PartitionData::default()
+                    let mut data = PartitionData::default()
                         .with_partition_index(asked.partition)
                         .with_high_watermark(log.end())
                         .with_last_stable_offset(log.end())
                         .with_log_start_offset(log.start());
+                    if let Some((epoch, end)) = log.diverges(asked.last_fetched_epoch, asked.fetch_offset)? {
+                        data.diverging_epoch =
+                            EpochEndOffset::default().with_epoch(epoch).with_end_offset(end);
+                        return Ok((data, Slice::default()));
+                    }
+                    let slice = log.read(asked.fetch_offset, limit, first_whole)?;
                     Ok((data, slice))
                 });
                 match data {
                     Ok((mut data, slice)) => {
+                        // A client whose log has parted from this one is to hear of it at once.
+                        failed |= data.diverging_epoch.epoch >= 0;
                         ready += slice.ready;
                         left = left.saturating_sub(slice.records.len());
                         first_whole &= slice.records.is_empty();
