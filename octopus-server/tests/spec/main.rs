@@ -8,6 +8,7 @@ mod callers;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../support/client.rs"]
 mod client;
+mod create;
 mod fields;
 mod lock;
 mod offsets;
