@@ -10,7 +10,7 @@ MAY_USE = {
     "octopus-kafka": {"octopus-core"},
     "octopus-auth": {"octopus-core"},
     "octopus-server": {"octopus-core", "octopus-codec", "octopus-kafka", "octopus-auth"},
-    "octopus-benches": {"octopus-core", "octopus-codec", "octopus-kafka", "octopus-server"},
+    "octopus-benches": {"octopus-core", "octopus-codec", "octopus-kafka", "octopus-auth", "octopus-server"},
     "octopus-fuzz": {"octopus-core", "octopus-codec", "octopus-kafka", "octopus-server"},
 }
 # A package, and the crates that may have it anywhere below them.
