@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
@@ -13,12 +13,17 @@ use tokio::time::{sleep, timeout};
 
 use super::client::Client;
 
-/// A running `octopus-server` with two users. It is killed when this falls.
+/// How many users a server knows.
+const USERS: usize = 6;
+
+/// A running `octopus-server` with a few users. It is killed when this falls.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) process: Child,
     folder: PathBuf,
+    bootstrap: String,
+    flags: Vec<String>,
 }
 
 impl Server {
@@ -29,50 +34,52 @@ impl Server {
         let name = format!("server-{}-{number}", std::process::id());
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).expect("a folder");
-        let (tokens, ready) = (folder.join("tokens"), folder.join("ready"));
         // Users are new with each server, so that runs against one Kafka do not meet.
-        let lines: String = (0..2)
+        let lines: String = (0..USERS)
             .map(|user| format!("{} {}\n", token(user), subject(user, number)))
             .collect();
-        fs::write(&tokens, lines).expect("a tokens file");
-        let log = File::create(folder.join("log")).expect("a log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_octopus-server"));
-        if !bootstrap.is_empty() {
-            command.args(["--bootstrap-servers", bootstrap]);
-        }
-        let process = command
-            .args(["--listen", "127.0.0.1:0", "--auth", "tokens", "--log", "debug"])
-            .arg("--tokens-file")
-            .arg(&tokens)
-            .arg("--ready-file")
-            .arg(&ready)
-            .args(flags)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a log"))
-            .stderr(log)
-            .spawn()
-            .expect("the server's process");
+        fs::write(folder.join("tokens"), lines).expect("a tokens file");
+        let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
         let mut server = Self {
             address: ([127, 0, 0, 1], 0).into(),
-            process,
+            process: launch(&folder, bootstrap, &flags),
             folder,
+            bootstrap: bootstrap.to_owned(),
+            flags,
         };
+        server.serves().await;
+        server
+    }
+
+    /// Stops it as a deploy does, and starts it again with the same users.
+    pub(crate) async fn restart(&mut self) {
+        self.signal("TERM");
+        let status = self.ended().await;
+        assert_eq!(status.code(), Some(0), "{}", self.log());
+        fs::remove_file(self.folder.join("ready")).expect("a ready file");
+        self.process = launch(&self.folder, &self.bootstrap, &self.flags);
+        self.serves().await;
+    }
+
+    /// Waits until it serves.
+    async fn serves(&mut self) {
         for _ in 0..600 {
             // The file is written whole, by a rename.
-            if let Ok(address) = fs::read_to_string(&ready) {
-                server.address = address.trim().parse().expect("an address");
-                return server;
+            if let Ok(address) = fs::read_to_string(self.folder.join("ready")) {
+                self.address = address.trim().parse().expect("an address");
+                return;
             }
-            if let Some(status) = server.process.try_wait().expect("a process") {
-                panic!("the server ended with {status}: {}", server.log());
+            if let Some(status) = self.process.try_wait().expect("a process") {
+                panic!("the server ended with {status}: {}", self.log());
             }
             sleep(Duration::from_millis(20)).await;
         }
-        panic!("the server is not ready: {}", server.log());
+        panic!("the server is not ready: {}", self.log());
     }
 
-    /// Its first (0) or second (1) user.
+    /// One of its users, from 0 on.
     pub(crate) fn user(&self, user: usize) -> Client {
+        assert!(user < USERS);
         let number = self
             .folder
             .file_name()
@@ -125,6 +132,28 @@ impl Drop for Server {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The process, on what the folder holds.
+fn launch(folder: &Path, bootstrap: &str, flags: &[String]) -> Child {
+    let log = File::options().create(true).append(true).open(folder.join("log"));
+    let log = log.expect("a log");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octopus-server"));
+    if !bootstrap.is_empty() {
+        command.args(["--bootstrap-servers", bootstrap]);
+    }
+    command
+        .args(["--listen", "127.0.0.1:0", "--auth", "tokens", "--log", "debug"])
+        .arg("--tokens-file")
+        .arg(folder.join("tokens"))
+        .arg("--ready-file")
+        .arg(folder.join("ready"))
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("a log"))
+        .stderr(log)
+        .spawn()
+        .expect("the server's process")
 }
 
 fn token(user: usize) -> String {

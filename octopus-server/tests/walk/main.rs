@@ -13,5 +13,6 @@ mod leaving;
 mod refused;
 mod stopping;
 mod subscribed;
+#[allow(dead_code, reason = "shared with other tests")]
 #[path = "../support/mod.rs"]
 mod support;
