@@ -156,6 +156,7 @@ fn properties(broker: u16, controller: u16, data: &Path) -> String {
          log.dirs={}\n\
          auto.create.topics.enable=true\n\
          message.max.bytes=9000000\n\
+         log.retention.ms=-1\n\
          group.initial.rebalance.delay.ms=0\n\
          offsets.topic.num.partitions=5\n\
          offsets.topic.replication.factor=1\n\

@@ -1,6 +1,6 @@
 //! The Kafka below a test, and what is written to it.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use octopus_core::{Effect, InstanceKey, Name, Namespace, Open, Outcome, Settings, Subject, TopicPartition};
@@ -39,11 +39,13 @@ impl Broker {
         name
     }
 
-    /// Writes values without keys; gives the first one's offset.
+    /// Writes values without keys, as of now, since a Kafka deletes what is old; gives the first one's offset.
     pub(crate) async fn write(&self, topic: &str, values: &[&[u8]]) -> i64 {
         let mut batch = BatchWriter::new(Compression::None);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = i64::try_from(now.expect("a time").as_millis()).expect("a time");
         for value in values {
-            batch.push(1_700_000_000_000, None, Some(value), &[]);
+            batch.push(now, None, Some(value), &[]);
         }
         self.append(topic, batch.finish()).await
     }
