@@ -46,6 +46,15 @@ pub struct Limits {
     pub settle_wait: Duration,
     /// The longest that a reply may take to send [RP-03].
     pub send_timeout: Duration,
+    /// The longest from the first byte of a request's head to its last, and the longest of a handshake [D-32].
+    pub head_timeout: Duration,
+    /// The longest that a request's body may take to come [D-32].
+    pub body_timeout: Duration,
+    /// The time that a connection may be without a request [D-32].
+    pub keep_alive: Duration,
+    /// The longest that a connection may take over one request, from its head to the end of its reply: more than all
+    /// waits together, so that it only ends those whose client asks and never reads. Not a time of the specification.
+    pub busy_timeout: Duration,
     /// The idle time after which an instance is closed [LC-01].
     pub idle_timeout: Duration,
     /// The time between two looks for idle instances [LC-01].
@@ -80,6 +89,10 @@ impl Default for Limits {
             lock_wait: Duration::from_secs(10),
             settle_wait: Duration::from_millis(200),
             send_timeout: Duration::from_secs(30),
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(75),
+            busy_timeout: Duration::from_secs(180),
             idle_timeout: Duration::from_secs(300),
             reap_interval: Duration::from_secs(30),
             auto_commit_interval: Duration::from_secs(5),

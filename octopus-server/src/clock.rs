@@ -20,7 +20,14 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 
     /// Ends once `deadline` has come.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
+
+    /// Ends once so much time has passed; a year stands for all that is longer.
+    fn sleep(&self, time: Duration) -> Sleep {
+        self.sleep_until(self.now() + time.min(YEAR))
+    }
 }
+
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The clock of the machine.
 #[derive(Debug, Clone, Copy, Default)]

@@ -26,8 +26,6 @@ pub struct Config {
     pub auth: Auth,
     /// The specification's limits and times.
     pub limits: Limits,
-    /// How long a connection without a request is kept [D-32].
-    pub keep_alive: Duration,
     /// The most connections at once.
     pub max_connections: usize,
     /// A filter of `tracing` for the log.
@@ -87,7 +85,6 @@ impl Config {
             kafka,
             auth,
             limits,
-            keep_alive: Duration::from_millis(flags.keep_alive_ms),
             max_connections: flags.max_connections,
             log: flags.log,
             log_format: flags.log_format,
@@ -153,6 +150,7 @@ fn limits(flags: &Flags) -> Limits {
     limits.lock_wait = Duration::from_millis(flags.lock_wait_ms);
     limits.send_timeout = Duration::from_millis(flags.send_timeout_ms);
     limits.shutdown_grace = Duration::from_millis(flags.shutdown_grace_ms);
+    limits.keep_alive = Duration::from_millis(flags.keep_alive_ms);
     limits.idle_rejoin = Duration::from_millis(flags.idle_rejoin_ms);
     limits
 }

@@ -15,6 +15,7 @@ use std::{
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use octopus_core::Limits;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -24,10 +25,14 @@ use tokio::{
 };
 
 pub use self::peer::Peer;
-use crate::{send::ReplyBody, wire::Socket};
+use crate::{
+    clock::{Clock, SystemClock},
+    send::ReplyBody,
+    wire::Socket,
+};
 
 /// How connections are held.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// The connections held at once. More wait in the kernel's backlog until one ends.
@@ -35,13 +40,15 @@ pub struct Options {
     /// The bytes by which a request's head must be whole, at least 8192, else it is answered with a bare 431. What the
     /// last read brought beyond them, at most as much again, is not held against it.
     pub head_bytes: usize,
+    /// The clock of the times below, but for the drain's.
+    pub clock: Arc<dyn Clock>,
     /// The time from the first byte of a request's head to its last, and that of a handshake [D-32].
     pub head_timeout: Duration,
     /// The time that a connection may be without a request [D-32].
     pub keep_alive: Duration,
     /// The time that one request may take from its head to the end of its reply: more than all waits of the service
     /// together, so that it only ends connections whose client asks and never reads.
-    pub busy: Duration,
+    pub busy_timeout: Duration,
     /// The time that connections have, once `shutdown` completed, to end by themselves.
     pub drain: Duration,
     /// Makes the reply to a request whose service panicked.
@@ -50,12 +57,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
+        let limits = Limits::default();
         Self {
             max_connections: 10_000,
             head_bytes: 64 * 1024,
-            head_timeout: Duration::from_secs(10),
-            keep_alive: Duration::from_secs(75),
-            busy: Duration::from_secs(180),
+            clock: Arc::new(SystemClock),
+            head_timeout: limits.head_timeout,
+            keep_alive: limits.keep_alive,
+            busy_timeout: limits.busy_timeout,
             drain: Duration::from_secs(10),
             panicked: || {
                 let mut response = Response::new(ReplyBody::empty());
@@ -114,6 +123,7 @@ pub async fn serve_layered<L, H, I, S, F>(
             Some(ended) = connections.join_next(), if !connections.is_empty() => log(ended),
             (stream, addr, place) = door.next() => {
                 let (layer, service, stage) = (layer.clone(), service.clone(), stage.subscribe());
+                let options = options.clone();
                 connections.spawn(async move {
                     connection::run(stream, addr, layer, service, options, stage).await;
                     drop(place);

@@ -78,7 +78,6 @@ async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Err
     };
     let mut builder = Server::builder(Arc::new(tokens))
         .limits(config.limits)
-        .keep_alive(config.keep_alive)
         .max_connections(config.max_connections);
     if !servers.is_empty() {
         builder = builder.cluster(Cluster::new(octopus_kafka::Config::new(servers)));

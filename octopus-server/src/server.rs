@@ -96,15 +96,9 @@ impl Builder {
         self
     }
 
-    /// The clock of the limits' times, by default the machine's. Kafka's and the sockets' times are their own.
+    /// The clock of the limits' times, by default the machine's. Kafka's times are its own.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
-        self
-    }
-
-    /// How long a connection without a request is kept, by default 75 s [D-32].
-    pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
-        self.options.keep_alive = keep_alive;
         self
     }
 
@@ -123,18 +117,24 @@ impl Builder {
             topics,
             clock,
             limits,
-            options,
+            mut options,
         } = self;
-        let max_topics = limits.max_topics;
+        let (max_topics, body_timeout) = (limits.max_topics, limits.body_timeout);
+        options.clock = Arc::clone(&clock);
+        options.head_timeout = limits.head_timeout;
+        options.keep_alive = limits.keep_alive;
+        options.busy_timeout = limits.busy_timeout;
         let mut config = Config::default();
         config.limits = limits;
         config.kafka = cluster.is_some();
-        let driver = Driver::start(config, clock, cluster, topics);
+        let driver = Driver::start(config, Arc::clone(&clock), cluster, topics);
         let service = Arc::new(Service {
             driver,
             tokens,
             scheme: Scheme::Http,
             max_topics,
+            clock,
+            body_timeout,
         });
         Server { service, options }
     }

@@ -7,11 +7,11 @@ use http::{Request, Response, request::Parts};
 use http_body::Body;
 use octopus_auth::{Caller, TokenCheck};
 use octopus_core::{Command, Error, InstanceKey, Name};
-use tokio::time::sleep;
 
 use crate::{
     base_uri::{HostInvalid, Origin, Scheme},
     body,
+    clock::Clock,
     driver::{Answer, Delivery, Driver},
     headers::{self, Accept, V2},
     listener::Peer,
@@ -22,15 +22,15 @@ use crate::{
     send::ReplyBody,
 };
 
-/// The longest that a request's body may take to come [D-32].
-const BODY_WAIT: Duration = Duration::from_secs(30);
-
 /// Answers requests; one for the whole service.
 pub(crate) struct Service {
     pub(crate) driver: Driver,
     pub(crate) tokens: Arc<dyn TokenCheck>,
     pub(crate) scheme: Scheme,
     pub(crate) max_topics: usize,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The longest that a request's body may take to come [D-32].
+    pub(crate) body_timeout: Duration,
 }
 
 impl Service {
@@ -74,7 +74,7 @@ impl Service {
         if operation.takes_body() {
             headers::content_type(&head.headers)?;
         }
-        let body = read(body).await?;
+        let body = self.read(body).await?;
         let mut accept = None;
         if operation.is_fetch() {
             let chosen = headers::accept(&head.headers)?;
@@ -100,6 +100,16 @@ impl Service {
             instance: &instance,
         };
         Ok(sent(answer, delivery, &asked))
+    }
+
+    async fn read<B: Body>(&self, body: B) -> Result<Bytes, Refusal> {
+        let time_limit = async { self.clock.sleep(self.body_timeout).await };
+        body::read(body, time_limit)
+            .await
+            .map_err(|fault| match fault.refusal() {
+                Some(error) => Refusal::Error(error),
+                None => Refusal::Gone,
+            })
     }
 
     async fn ask(
@@ -166,15 +176,6 @@ impl From<Error> for Refusal {
     fn from(why: Error) -> Self {
         Self::Error(why)
     }
-}
-
-async fn read<B: Body>(body: B) -> Result<Bytes, Refusal> {
-    body::read(body, sleep(BODY_WAIT))
-        .await
-        .map_err(|fault| match fault.refusal() {
-            Some(error) => Refusal::Error(error),
-            None => Refusal::Gone,
-        })
 }
 
 /// A name for an instance whose create gives none [CR-03].

@@ -13,7 +13,6 @@ fn the_defaults_are_the_specifications() {
             kafka: Kafka::None,
             auth: Auth::Tokens("/etc/tokens".into()),
             limits: Limits::default(),
-            keep_alive: Duration::from_secs(75),
             max_connections: 10_000,
             log: "info".to_owned(),
             log_format: LogFormat::Text,
@@ -70,6 +69,7 @@ fn every_flag_reaches_its_setting() {
     limits.lock_wait = ms(8);
     limits.send_timeout = ms(9);
     limits.shutdown_grace = ms(10);
+    limits.keep_alive = ms(12);
     limits.idle_rejoin = ms(0);
     let servers = [
         "a:1",
@@ -85,7 +85,6 @@ fn every_flag_reaches_its_setting() {
             kafka: Kafka::Cluster(servers.map(str::to_owned).to_vec()),
             auth: Auth::Tokens("t".into()),
             limits,
-            keep_alive: ms(12),
             max_connections: 13,
             log: "warn,octopus_server=debug".to_owned(),
             log_format: LogFormat::Json,

@@ -9,7 +9,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     sync::{Notify, watch},
-    time::{self, Instant},
+    time,
 };
 
 use super::{Options, Peer, Stage, request::Requests};
@@ -98,7 +98,7 @@ where
             }
         },
         () = &mut draining => return Ending::Idle,
-        () = time::sleep(options.head_timeout) => return Ending::Idle,
+        () = options.clock.sleep(options.head_timeout) => return Ending::Idle,
     };
 
     let requests = Requests {
@@ -114,7 +114,7 @@ where
     let mut is_draining = false;
     let mut is_idle = false;
     let mut pace = Pace::new(&options);
-    let mut alarm = pin!(time::sleep(options.keep_alive));
+    let mut alarm = options.clock.sleep(options.keep_alive);
     poll_fn(|cx| {
         // Whoever left is known to have left before anything more is done for it.
         if left.as_mut().poll(cx).is_ready() {
@@ -136,7 +136,7 @@ where
         }
         is_idle = false;
         if let Some(limit) = pace.changed(&ledger) {
-            alarm.as_mut().reset(Instant::now() + limit);
+            alarm = options.clock.sleep(limit);
         }
         if alarm.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ending::Idle);
@@ -161,7 +161,7 @@ fn builder(options: &Options) -> http1::Builder {
 struct Pace {
     head_timeout: Duration,
     keep_alive: Duration,
-    busy: Duration,
+    busy_timeout: Duration,
     changes: u64,
 }
 
@@ -171,7 +171,7 @@ impl Pace {
         Self {
             head_timeout: options.head_timeout,
             keep_alive: options.keep_alive,
-            busy: options.busy,
+            busy_timeout: options.busy_timeout,
             changes: 0,
         }
     }
@@ -186,7 +186,7 @@ impl Pace {
         Some(match phase {
             Phase::Idle => self.keep_alive,
             Phase::Head => self.head_timeout,
-            Phase::Busy | Phase::Ending => self.busy,
+            Phase::Busy | Phase::Ending => self.busy_timeout,
         })
     }
 }

@@ -20,3 +20,4 @@ mod requests;
 mod routes;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod service;
+mod slow;
