@@ -1,7 +1,7 @@
-//! A driver that does what a schedule says, and watches what the engine does.
+//! A driver that does what a schedule says, and shows the model what the engine does.
 
 mod check;
-mod end;
+mod seen;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,36 +9,38 @@ use std::{
 };
 
 use octopus_core::{
-    Action, CallId, Command, Config, Effect, Engine, Error, Event, InstanceId, InstanceKey, Limits, Name,
-    Namespace, Reply, RequestId, Subject, TopicPartition,
+    Action, CallId, Command, Config, Effect, Engine, Error, Event, Fetch, Format, InstanceId, InstanceKey,
+    Limits, Name, Namespace, Outcome, Reply, RequestId, Subject,
 };
 
 use crate::{
-    kafka::Kafka,
-    reader::{Range, Reader, Reads},
-    step::{How, LAST_NAME, Step},
+    kafka::{Consumer, Kafka},
+    model::Model,
+    step::{Accept, How, Schedule, Step, Who},
 };
+pub(crate) use seen::Seen;
 
 /// Everything around one engine.
 pub(crate) struct Service {
     engine: Engine,
+    model: Model,
     limits: Limits,
     now: Instant,
     kafka: Kafka,
     requests: u64,
     /// Requests without an answer, whose callers wait.
     asked: BTreeMap<RequestId, Asked>,
-    /// Requests whose callers left before the answer.
-    left: BTreeMap<RequestId, Asked>,
     /// Replies on their way.
     sending: BTreeMap<RequestId, Sending>,
     running: BTreeMap<CallId, Running>,
+    /// Calls that were stopped or given up.
+    stopped: Vec<CallId>,
     /// Packed replies that nobody sends yet.
-    bodies: BTreeMap<CallId, Body>,
-    /// The instances that were made and not closed.
-    readers: BTreeMap<InstanceId, Reader>,
+    bodies: BTreeSet<CallId>,
     /// The instances whose consumer may exist.
-    consumers: BTreeSet<InstanceId>,
+    consumers: BTreeMap<InstanceId, Consumer>,
+    /// Those that were closed: a question about topics may outlive them.
+    closed: BTreeMap<InstanceId, Consumer>,
     /// The last instance of a name.
     names: BTreeMap<InstanceKey, InstanceId>,
     /// The instances that hold a place.
@@ -46,6 +48,8 @@ pub(crate) struct Service {
     /// How long the driver slept in all.
     slept: Duration,
     shutdown_end: Option<Instant>,
+    /// What the engine did so far.
+    seen: Seen,
 }
 
 struct Asked {
@@ -57,96 +61,127 @@ struct Asked {
 
 struct Sending {
     asked: Asked,
-    records: Option<Body>,
+    /// Whether it holds records, and so a turn.
+    has_records: bool,
 }
 
 struct Running {
     instance: InstanceId,
     effect: Effect,
-    within: Duration,
-}
-
-/// What a packed reply holds.
-#[derive(Debug, Clone)]
-struct Body {
-    ranges: Vec<Range>,
-    cut: Option<TopicPartition>,
+    /// Whether it is a fetch's, in its turn.
+    in_turn: bool,
 }
 
 impl Service {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(schedule: &Schedule) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do to count from")]
         let now = Instant::now();
-        let config = Config::default();
+        let mut config = Config::default();
+        config.limits = schedule.limits.clone();
+        config.kafka = schedule.kafka;
         Self {
             limits: config.limits.clone(),
+            model: Model::new(config.limits.clone(), config.kafka, now),
             engine: Engine::new(config, now),
             now,
-            kafka: Kafka::default(),
+            kafka: Kafka::new(),
             requests: 0,
             asked: BTreeMap::new(),
-            left: BTreeMap::new(),
             sending: BTreeMap::new(),
             running: BTreeMap::new(),
-            bodies: BTreeMap::new(),
-            readers: BTreeMap::new(),
-            consumers: BTreeSet::new(),
+            stopped: Vec::new(),
+            bodies: BTreeSet::new(),
+            consumers: BTreeMap::new(),
+            closed: BTreeMap::new(),
             names: BTreeMap::new(),
             places: BTreeMap::new(),
             slept: Duration::ZERO,
             shutdown_end: None,
+            seen: Seen::default(),
         }
     }
 
-    pub(crate) fn take(&mut self, step: Step) {
+    pub(crate) fn take(&mut self, step: &Step) {
         match step {
-            Step::Wait(time) => self.wait(time),
+            Step::Wait(time) => self.wait(*time),
             Step::Jump(time) => {
-                self.slept += time;
-                self.now += time;
-                self.engine.handle_timeout(self.now);
-                self.watch();
+                self.slept += *time;
+                self.now += *time;
+                self.timeout();
             }
-            Step::Ask(user, name, command) => self.ask(user, name, command),
-            Step::Ready(user, name, settings, reads) => {
-                self.ask(user, name, Command::Create(settings));
+            Step::Ask(who, command) => self.ask(*who, command.clone()),
+            Step::Fetch(who, accept, timeout, max_bytes) => {
+                let format = self.format(*who, *accept);
+                let (timeout, max_bytes) = (*timeout, *max_bytes);
+                let fetch = Fetch {
+                    format,
+                    timeout,
+                    max_bytes,
+                };
+                self.ask(*who, Command::Fetch(fetch));
+            }
+            Step::Ready(who, settings, reads) => {
+                self.ask(*who, Command::Create(settings.clone()));
                 self.settle();
-                self.ask(user, name, reads);
+                self.ask(*who, reads.clone());
                 self.settle();
+            }
+            Step::Crowd {
+                users,
+                each,
+                settings,
+                reads,
+            } => {
+                for (user, name) in (0..*users).flat_map(|user| (0..*each).map(move |name| (user, name))) {
+                    let who = Who::Named(user, 0, name);
+                    self.ask(who, Command::Create(settings.clone()));
+                    self.settle();
+                    self.ask(who, reads.clone());
+                    self.settle();
+                }
             }
             Step::End(pick, how) => {
-                if let Some(call) = nth(&self.running, pick) {
-                    self.end(call, &how);
+                if let Some(call) = nth(&self.running, *pick) {
+                    self.end(call, how);
+                }
+            }
+            Step::Late(pick) => {
+                if let Some(call) = self.stopped.get(pick % self.stopped.len().max(1)) {
+                    let call = *call;
+                    self.feed(&Event::Done {
+                        call,
+                        outcome: Ok(Outcome::Done),
+                    });
                 }
             }
             Step::Fate(pick, delivered) => {
-                if let Some(request) = nth(&self.sending, pick) {
-                    self.fate(request, delivered);
+                if let Some(request) = nth(&self.sending, *pick) {
+                    self.fate(request, *delivered);
                 }
             }
             Step::Leave(pick) => {
-                if let Some(request) = nth(&self.asked, pick) {
+                if let Some(request) = nth(&self.asked, *pick) {
                     self.leave(request);
                 }
             }
             Step::Signal(pick, lost) => {
-                if let Some(instance) = nth(&self.readers, pick) {
-                    self.signal(instance, lost);
+                if let Some(instance) = nth(&self.consumers, *pick) {
+                    self.feed(&if *lost {
+                        Event::Lost(instance)
+                    } else {
+                        Event::Rebalance(instance)
+                    });
                 }
             }
-            Step::Produce(topic, count) => self.kafka.produce(topic, count),
+            Step::Produce(topic, count) => self.kafka.produce(*topic, *count),
             Step::Settle => self.settle(),
-            Step::Shutdown => {
-                self.shutdown_end
-                    .get_or_insert(self.now + self.limits.shutdown_grace);
-                self.feed(Event::Shutdown);
-            }
+            Step::Shutdown => self.shut_down(),
         }
     }
 
     /// Lets everything end well: every request is answered, and then every instance is closed, idle or by the
     /// shutdown.
-    pub(crate) fn come_to_rest(&mut self) {
+    pub(crate) fn come_to_rest(mut self) -> Seen {
         for _ in 0..1_000 {
             self.settle();
             if self.asked.is_empty() {
@@ -155,7 +190,9 @@ impl Service {
             self.wait(Duration::from_millis(100));
         }
         assert!(self.asked.is_empty(), "every request is answered");
-        for _ in 0..15 {
+        let idle = self.limits.idle_timeout + self.limits.reap_interval;
+        let end = self.now + idle + self.limits.close_wait;
+        while self.now < end {
             self.wait(self.limits.reap_interval);
             self.settle();
         }
@@ -163,28 +200,32 @@ impl Service {
         assert!(self.consumers.is_empty() || given_up, "every instance is closed");
         assert!(self.running.is_empty(), "nothing runs for nobody");
         if self.shutdown_end.is_none() {
-            self.feed(Event::Shutdown);
+            self.shut_down();
             assert!(self.engine.is_drained(), "there is nothing to wait for");
         }
+        self.seen
+    }
+
+    fn shut_down(&mut self) {
+        let end = self.now + self.limits.shutdown_grace;
+        self.shutdown_end.get_or_insert(end);
+        self.feed(&Event::Shutdown);
     }
 
     fn settle(&mut self) {
+        let how = How::Well {
+            most: 100,
+            cut: false,
+            bits: 15,
+        };
         for _ in 0..8 {
+            if self.running.is_empty() && self.sending.is_empty() {
+                break;
+            }
             let calls: Vec<_> = self.running.keys().copied().collect();
-            for call in calls {
-                self.end(
-                    call,
-                    &How::Well {
-                        most: 100,
-                        cut: false,
-                        bits: 15,
-                    },
-                );
-            }
+            calls.into_iter().for_each(|call| self.end(call, &how));
             let replies: Vec<_> = self.sending.keys().copied().collect();
-            for request in replies {
-                self.fate(request, true);
-            }
+            replies.into_iter().for_each(|request| self.fate(request, true));
         }
     }
 
@@ -192,26 +233,31 @@ impl Service {
         let target = self.now + time;
         while let Some(due) = self.engine.poll_timeout().filter(|due| *due <= target) {
             self.now = self.now.max(due);
-            self.engine.handle_timeout(self.now);
-            self.watch();
+            let owed = self.model.is_due_at();
+            assert!(
+                owed.is_none_or(|owed| owed >= self.now),
+                "something was due before"
+            );
+            self.timeout();
         }
         self.now = target;
+        let owed = self.model.is_due_at();
+        assert!(owed.is_none_or(|owed| owed > self.now), "something is due");
     }
 
-    fn ask(&mut self, user: u8, name: u8, command: Command) {
+    fn ask(&mut self, who: Who, command: Command) {
         self.requests += 1;
         let request = RequestId(self.requests);
-        let key = self.key(user, name, &command);
+        let key = self.key(who);
         let subject = key.subject;
-        let instance = self.names.get(&key).copied();
         let asked = Asked {
             key: key.clone(),
             command: command.clone(),
-            instance,
+            instance: self.names.get(&key).copied(),
             at: self.now,
         };
         self.asked.insert(request, asked);
-        self.feed(Event::Request {
+        self.feed(&Event::Request {
             request,
             namespace: Namespace::of(subject),
             key,
@@ -219,20 +265,57 @@ impl Service {
         });
     }
 
-    /// The instance that a request names. Where there is none of that name, another one, for else most requests would
-    /// find nothing; the last name stands for what is not there.
-    fn key(&self, user: u8, name: u8, command: &Command) -> InstanceKey {
-        let key = InstanceKey {
-            subject: Subject::from_uuid(u128::from(user)),
-            group: Name::parse("group").expect("a name"),
-            name: Name::parse(&format!("instance-{name}")).expect("a name"),
-        };
-        let is_there = self.readers.values().any(|reader| reader.key == key);
-        if is_there || name == LAST_NAME || matches!(command, Command::Create(_)) {
-            return key;
+    fn key(&self, who: Who) -> InstanceKey {
+        let name = |text: String| Name::parse(&text).expect("a name");
+        match who {
+            Who::Named(user, group, instance) => InstanceKey {
+                subject: Subject::from_uuid(user.into()),
+                group: name(format!("group-{group}")),
+                name: name(format!("instance-{instance}")),
+            },
+            Who::There(pick) => match self.consumers.values().nth(pick % self.consumers.len().max(1)) {
+                Some(consumer) => consumer.key.clone(),
+                None => self.key(Who::Named(0, 0, 0)),
+            },
+            Who::Other(pick, user) => InstanceKey {
+                subject: Subject::from_uuid(user.into()),
+                ..self.key(Who::There(pick))
+            },
         }
-        let other = nth(&self.readers, usize::from(user + name));
-        other.map_or(key, |instance| self.readers[&instance].key.clone())
+    }
+
+    fn format(&self, who: Who, accept: Accept) -> Option<Format> {
+        let instance = self.names.get(&self.key(who));
+        let its = instance.and_then(|instance| self.consumers.get(instance));
+        match accept {
+            Accept::Its => Some(its.map_or(Format::Binary, |consumer| consumer.settings.format)),
+            Accept::Only(format) => Some(format),
+            Accept::Foreign => None,
+        }
+    }
+
+    /// Ends a call.
+    fn end(&mut self, call: CallId, how: &How) {
+        let Some(running) = self.running.remove(&call) else {
+            return;
+        };
+        let consumer = self
+            .consumers
+            .get(&running.instance)
+            .or_else(|| self.closed.get(&running.instance));
+        let consumer = consumer.expect("a call is for an instance that was made");
+        let outcome = self.kafka.answer(consumer, &running.effect, how);
+        if let Ok(Outcome::Fetched(fetched)) = &outcome
+            && !fetched.next.is_empty()
+        {
+            self.bodies.insert(call);
+        }
+        let opened = matches!(outcome, Ok(Outcome::Done));
+        let failed = matches!(running.effect, Effect::Open(_)) && !opened;
+        if failed || matches!(running.effect, Effect::Close) {
+            self.closed(running.instance);
+        }
+        self.feed(&Event::Done { call, outcome });
     }
 
     fn fate(&mut self, request: RequestId, delivered: bool) {
@@ -240,53 +323,37 @@ impl Service {
             return;
         };
         if delivered {
-            self.received(&sending);
-            self.feed(Event::Delivered(request));
+            self.feed(&Event::Delivered(request));
         } else {
-            self.undone(&sending);
-            self.feed(Event::Dropped(request));
+            self.undone(&sending.asked);
+            self.feed(&Event::Dropped(request));
         }
     }
 
     fn leave(&mut self, request: RequestId) {
-        let Some(asked) = self.asked.remove(&request) else {
-            return;
-        };
-        let changes = matches!(asked.command, Command::Assign(_) | Command::Unsubscribe);
-        if let Some(reader) = asked
-            .instance
-            .and_then(|instance| self.readers.get_mut(&instance))
-        {
-            reader.is_unknown |= changes;
-        }
-        if matches!(asked.command, Command::Create(_)) {
-            asked.instance.iter().for_each(|instance| {
-                self.places.remove(instance);
-            });
-        }
-        self.left.insert(request, asked);
-        self.feed(Event::Dropped(request));
-    }
-
-    fn signal(&mut self, instance: InstanceId, lost: bool) {
-        if lost {
-            if let Some(reader) = self.readers.get_mut(&instance) {
-                reader.is_lost |= matches!(reader.reads, Reads::Topics(_));
-            }
-            self.feed(Event::Lost(instance));
-        } else {
-            self.feed(Event::Rebalance(instance));
+        if let Some(asked) = self.asked.remove(&request) {
+            self.undone(&asked);
+            self.feed(&Event::Dropped(request));
         }
     }
 
-    fn feed(&mut self, event: Event) {
-        self.engine.handle_event(event, self.now);
+    fn feed(&mut self, event: &Event) {
+        self.model.hears(event, self.now);
+        self.engine.handle_event(event.clone(), self.now);
+        self.watch();
+    }
+
+    fn timeout(&mut self) {
+        self.model.passes(self.now);
+        self.engine.handle_timeout(self.now);
         self.watch();
     }
 
     /// Does what the engine says.
     fn watch(&mut self) {
         while let Some(action) = self.engine.poll_action() {
+            self.model.sees(&action);
+            self.seen.count(&action);
             match action {
                 Action::Call {
                     call,
@@ -296,29 +363,26 @@ impl Service {
                 } => self.start(call, instance, effect, within),
                 Action::Hurry(call) => {
                     let running = &self.running[&call];
-                    assert!(self.is_turn(running), "only a turn is ended early");
+                    assert!(running.in_turn, "only a turn is ended early");
                 }
                 Action::Cancel(call) => {
-                    let running = self.running.remove(&call);
-                    let body = self.bodies.remove(&call);
-                    if let Some(running) = &running
-                        && matches!(running.effect, Effect::Close)
-                    {
+                    let running = self.running.remove(&call).expect("a cancelled call was there");
+                    if let Effect::Close = running.effect {
                         self.closed(running.instance);
                     }
-                    assert!(running.is_some() || body.is_some(), "a cancelled call was there");
+                    self.stopped.push(call);
                 }
-                Action::Reply { request, reply } => self.answer(request, reply),
+                Action::Reply { request, reply } => self.answer(request, &reply),
                 Action::Abort(request) => {
                     let sending = self
                         .sending
                         .remove(&request)
                         .expect("an aborted reply was on its way");
-                    self.received(&sending);
-                    self.undone(&sending);
+                    self.undone(&sending.asked);
                 }
             }
         }
+        self.model.rests();
         self.check();
     }
 
@@ -326,125 +390,59 @@ impl Service {
         if let Effect::Open(open) = &effect {
             self.names.insert(open.key.clone(), instance);
             self.places.insert(instance, open.key.subject);
-            self.consumers.insert(instance);
-            let reader = Reader::new(open.key.clone(), open.settings.clone(), self.now);
-            self.readers.insert(instance, reader);
+            let consumer = Consumer {
+                key: open.key.clone(),
+                settings: open.settings.clone(),
+            };
+            self.consumers.insert(instance, consumer);
             let creates = self.asked.values_mut().filter(|asked| asked.key == open.key);
             for asked in creates.filter(|asked| matches!(asked.command, Command::Create(_))) {
                 asked.instance = Some(instance);
             }
         }
         self.check_call(instance, &effect, within);
+        let fetches = matches!(effect, Effect::Fetch(_) | Effect::Join(_));
         let running = Running {
             instance,
             effect,
-            within,
+            in_turn: fetches && within <= self.limits.turn,
         };
-        assert!(
-            self.running.insert(call, running).is_none(),
-            "a call's number is its own"
-        );
+        self.running.insert(call, running);
     }
 
-    fn answer(&mut self, request: RequestId, reply: Result<Reply, Error>) {
-        let asked = self
-            .asked
-            .remove(&request)
-            .expect("a request is answered once, and not when its caller left");
-        let records = match &reply {
-            Ok(Reply::Records(call)) => Some(self.bodies.remove(call).expect("a reply's body was packed")),
-            Ok(_) | Err(_) => None,
+    fn answer(&mut self, request: RequestId, reply: &Result<Reply, Error>) {
+        let asked = self.asked.remove(&request);
+        let asked = asked.expect("a request is answered once, and not when its caller left");
+        let has_records = if let Ok(Reply::Records(call)) = reply {
+            assert!(self.bodies.remove(call), "a reply's body was packed");
+            true
+        } else {
+            false
         };
-        match &reply {
-            Ok(reply) => self.answered(&asked, reply),
-            Err(error) => self.refused(&asked, error),
-        }
-        self.sending.insert(request, Sending { asked, records });
-    }
-
-    /// What a success means for the client.
-    fn answered(&mut self, asked: &Asked, reply: &Reply) {
-        let Some(instance) = asked.instance else {
-            return;
-        };
-        if matches!(asked.command, Command::Delete) {
-            self.places.remove(&instance);
-        }
-        let Some(reader) = self.readers.get_mut(&instance) else {
-            return;
-        };
-        match (&asked.command, reply) {
-            (Command::Subscribe(topics), _) => reader.subscribed(&once(topics)),
-            (Command::Unsubscribe, _) => reader.unsubscribed(),
-            (Command::Assign(partitions), _) => reader.assigned(&once(partitions)),
-            (Command::Seek(positions), _) => {
-                positions
-                    .iter()
-                    .for_each(|(at, position)| reader.seeks(at, *position));
-            }
-            (Command::Subscription, Reply::Topics(topics)) if !reader.is_unknown => {
-                let subscribed = match &reader.reads {
-                    Reads::Topics(topics) => topics.clone(),
-                    Reads::Nothing | Reads::Assigned => Vec::new(),
-                };
-                assert_eq!(*topics, subscribed);
-            }
-            (Command::Assignments, Reply::Partitions(partitions)) if !reader.is_unknown => {
-                assert_eq!(*partitions, reader.next.keys().cloned().collect::<Vec<_>>());
-            }
-            (Command::Committed(Some(partitions)), Reply::Offsets(offsets)) => {
-                let held = once(partitions);
-                let held = held
-                    .iter()
-                    .filter_map(|at| self.kafka.committed(&reader.key, at).cloned());
-                assert_eq!(*offsets, held.collect::<Vec<_>>());
+        match (&asked.command, reply, asked.instance) {
+            (Command::Create(_), Err(_), Some(instance)) | (Command::Delete, Ok(_), Some(instance)) => {
+                self.places.remove(&instance);
             }
             _ => {}
         }
+        self.sending.insert(request, Sending { asked, has_records });
     }
 
-    fn refused(&mut self, asked: &Asked, error: &Error) {
-        self.check_refusal(asked, error);
+    /// A reply was not received: an instance made by it is gone [D-29].
+    fn undone(&mut self, asked: &Asked) {
         if let (Command::Create(_), Some(instance)) = (&asked.command, asked.instance) {
             self.places.remove(&instance);
         }
     }
 
-    /// A reply was received, or took so long that it counts as received [RP-03] [RP-05].
-    fn received(&mut self, sending: &Sending) {
-        let reader = sending
-            .asked
-            .instance
-            .and_then(|instance| self.readers.get_mut(&instance));
-        if let (Some(reader), Some(body)) = (reader, &sending.records) {
-            reader.receives(&body.ranges, body.cut.as_ref());
-        }
-    }
-
-    /// A reply was not received: an instance made by it is gone [D-29].
-    fn undone(&mut self, sending: &Sending) {
-        if let (Command::Create(_), Some(instance)) = (&sending.asked.command, sending.asked.instance) {
-            self.places.remove(&instance);
-        }
-    }
-
     fn closed(&mut self, instance: InstanceId) {
-        self.consumers.remove(&instance);
-        self.readers.remove(&instance);
+        if let Some(consumer) = self.consumers.remove(&instance) {
+            self.closed.insert(instance, consumer);
+        }
         self.places.remove(&instance);
     }
 }
 
 fn nth<K: Copy + Ord, V>(map: &BTreeMap<K, V>, pick: usize) -> Option<K> {
     map.keys().nth(pick % map.len().max(1)).copied()
-}
-
-fn once<T: Clone + PartialEq>(items: &[T]) -> Vec<T> {
-    let mut seen = Vec::new();
-    for item in items {
-        if !seen.contains(item) {
-            seen.push(item.clone());
-        }
-    }
-    seen
 }

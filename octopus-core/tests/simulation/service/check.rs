@@ -1,63 +1,26 @@
-//! What must hold.
+//! What must hold after every step, whatever the model says: counted from outside, from what runs and what is sent.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use octopus_core::{Command, Commit, Effect, Error, InstanceId, Subject};
+use octopus_core::{Command, Effect, InstanceId, Subject};
 
-use super::{Asked, Running, Service};
+use super::{Asked, Service};
 
 impl Service {
     /// What must hold of a call as it starts.
-    pub(super) fn check_call(&mut self, instance: InstanceId, effect: &Effect, within: std::time::Duration) {
+    pub(super) fn check_call(&mut self, instance: InstanceId, effect: &Effect, within: Duration) {
         self.free_place(instance, effect);
-        let in_turn = within <= self.limits.turn;
-        let now = self.now;
-        let asks_commit = self.asks(instance, |command| matches!(command, Command::Commit(None)));
-        let fetches = self
-            .asked
-            .values()
-            .any(|asked| asked.instance == Some(instance) && matches!(asked.command, Command::Fetch(_)));
-        let interval = self.limits.auto_commit_interval;
-        let Some(reader) = self.readers.get_mut(&instance) else {
-            return;
-        };
-        match effect {
-            Effect::Fetch(plan) => {
-                assert!(in_turn, "a turn is short");
-                reader.check_poll(&plan.positions);
-            }
-            Effect::Join(join) if !join.commit.is_empty() => {
-                assert!(in_turn, "a join without a fetch commits nothing");
-                reader.commits_by_itself(now);
-                reader.check_positions(&join.commit);
-            }
-            Effect::Join(_) if in_turn => {
-                let commits = reader.settings.auto_commit && !reader.is_lost && !reader.known().is_empty();
-                assert!(
-                    !commits || reader.is_unknown,
-                    "positions are committed before a rebalance"
-                );
-            }
-            Effect::Commit(commits) if is_clients(commits) => {}
-            Effect::Commit(commits) => {
-                reader.check_positions(commits);
-                if !asks_commit {
-                    if fetches {
-                        let since = reader.since_own_commit(now);
-                        assert!(since >= interval, "{since:?} since the last auto-commit");
-                    }
-                    reader.commits_by_itself(now);
-                }
-            }
-            Effect::Open(_)
-            | Effect::Close
-            | Effect::Topics(_)
-            | Effect::Join(_)
-            | Effect::Leave
-            | Effect::Committed(_)
-            | Effect::Start(_)
-            | Effect::Bounds(..) => {}
+        if let Effect::Fetch(_) = effect {
+            assert!(within <= self.limits.turn, "a turn is at most half a second");
         }
+        let mut others = self
+            .running
+            .values()
+            .filter(|running| running.instance == instance);
+        assert!(
+            !commits(effect) || !others.any(|running| commits(&running.effect)),
+            "no commit passes another"
+        );
     }
 
     /// What must hold after every input.
@@ -77,77 +40,36 @@ impl Service {
         }
     }
 
-    /// A refusal has its reason [LK-01] [LK-02] [LI-01] [LI-05].
-    pub(super) fn check_refusal(&self, asked: &Asked, error: &Error) {
-        let waited = self.now - asked.at;
-        let fetch = if let Command::Fetch(fetch) = &asked.command {
-            Some(fetch)
-        } else {
-            None
-        };
-        if matches!(error, Error::UserFetches(_)) {
-            let most = self.limits.max_fetches_per_user;
-            let count = self.fetches().get(&asked.key.subject).copied();
-            assert!(
-                waited <= self.limits.settle_wait && count == Some(most),
-                "a user's fetches are counted"
-            );
-        } else if *error == Error::NoTurn {
-            let wait = fetch.and_then(|fetch| fetch.timeout).unwrap_or_default();
-            assert!(waited >= wait, "a fetch waits for its turn");
-        } else if *error == Error::InstanceBusy {
-            if fetch.is_some() {
-                // It may have waited for a reply before it, and for nothing else.
-                let settled = waited >= self.limits.settle_wait;
-                assert!(
-                    waited.is_zero() || settled,
-                    "a fetch does not wait for its instance"
-                );
-            } else {
-                assert!(
-                    waited >= self.limits.lock_wait,
-                    "a request waits for its instance"
-                );
-            }
-        }
-    }
-
     /// [LI-01] [LI-02]
     fn check_turns(&self) {
-        let polls = self
-            .running
-            .values()
-            .filter(|running| self.is_turn(running))
-            .count();
+        let polls = self.running.values().filter(|running| running.in_turn).count();
         let replies = self
             .sending
             .values()
-            .filter(|sending| sending.records.is_some())
+            .filter(|sending| sending.has_records)
             .count();
         assert!(polls + replies <= self.limits.max_polls, "turns at once");
+        let mut users: BTreeMap<Subject, usize> = BTreeMap::new();
+        self.fetches()
+            .for_each(|asked| *users.entry(asked.key.subject).or_default() += 1);
         let most = self.limits.max_fetches_per_user;
-        assert!(
-            self.fetches().values().all(|count| *count <= most),
-            "fetches of a user"
-        );
+        assert!(users.values().all(|count| *count <= most), "fetches of a user");
     }
 
-    /// The fetches in progress.
-    fn fetches(&self) -> BTreeMap<Subject, usize> {
-        let mut fetches: BTreeMap<Subject, usize> = BTreeMap::new();
-        let replies = self.sending.values().filter(|sending| sending.records.is_some());
-        let replies: Vec<_> = replies.map(|sending| &sending.asked).collect();
-        // A fetch behind a reply of its instance has not begun.
-        let behind = |asked: &&Asked| replies.iter().any(|reply| reply.key == asked.key);
-        let asked = self.asked.values().filter(|asked| !behind(asked));
-        for asked in replies
-            .iter()
-            .copied()
-            .chain(asked.filter(|asked| matches!(asked.command, Command::Fetch(_))))
-        {
-            *fetches.entry(asked.key.subject).or_default() += 1;
-        }
-        fetches
+    /// The fetches in progress: one behind a reply of its instance has not begun.
+    fn fetches(&self) -> impl Iterator<Item = &Asked> {
+        let replies = || {
+            self.sending
+                .values()
+                .filter(|sending| sending.has_records)
+                .map(|sending| &sending.asked)
+        };
+        let fetches = self
+            .asked
+            .values()
+            .filter(|asked| matches!(asked.command, Command::Fetch(_)));
+        let begun = fetches.filter(move |asked| !replies().any(|reply| reply.key == asked.key));
+        replies().chain(begun)
     }
 
     /// [CR-10]
@@ -156,43 +78,36 @@ impl Service {
             self.places.len() <= self.limits.max_instances,
             "instances of the service"
         );
-        let mut users: BTreeMap<Subject, usize> = BTreeMap::new();
-        for user in self.places.values() {
-            *users.entry(*user).or_default() += 1;
-        }
         let most = self.limits.max_instances_per_user;
-        assert!(users.values().all(|count| *count <= most), "instances of a user");
+        if self.places.len() > most {
+            let mut users: BTreeMap<Subject, usize> = BTreeMap::new();
+            self.places
+                .values()
+                .for_each(|user| *users.entry(*user).or_default() += 1);
+            assert!(users.values().all(|count| *count <= most), "instances of a user");
+        }
     }
 
     /// [LK-01] one request at a time, and beside it one commit of a fetch and one join without a fetch.
     fn check_locks(&self) {
-        let mut works: BTreeMap<InstanceId, usize> = BTreeMap::new();
-        let mut commits: BTreeMap<InstanceId, usize> = BTreeMap::new();
-        let mut rejoins: BTreeMap<InstanceId, usize> = BTreeMap::new();
-        for running in self.running.values() {
-            let counts = match &running.effect {
-                Effect::Topics(_) => continue,
-                Effect::Commit(_) => &mut commits,
-                Effect::Join(_) if !self.is_turn(running) => &mut rejoins,
-                Effect::Open(_)
-                | Effect::Close
-                | Effect::Join(_)
-                | Effect::Leave
-                | Effect::Fetch(_)
-                | Effect::Committed(_)
-                | Effect::Start(_)
-                | Effect::Bounds(..) => &mut works,
-            };
-            *counts.entry(running.instance).or_default() += 1;
-        }
-        for sending in self.sending.values().filter(|sending| sending.records.is_some()) {
-            if let Some(instance) = sending.asked.instance {
-                *works.entry(instance).or_default() += 1;
-            }
-        }
-        for counts in [works, commits, rejoins] {
-            assert!(counts.values().all(|count| *count <= 1), "one request at a time");
-        }
+        let works = self.running.values().filter(|running| {
+            let rejoins = matches!(running.effect, Effect::Join(_)) && !running.in_turn;
+            !rejoins && !matches!(running.effect, Effect::Topics(_) | Effect::Commit(_))
+        });
+        let rejoins = self.running.values();
+        let rejoins = rejoins.filter(|running| matches!(running.effect, Effect::Join(_)) && !running.in_turn);
+        let replies = self.sending.values().filter(|sending| sending.has_records);
+        let replies = replies.filter_map(|sending| sending.asked.instance);
+        let each_once = |mut instances: Vec<InstanceId>| {
+            instances.sort_unstable();
+            instances.windows(2).all(|pair| pair[0] != pair[1])
+        };
+        let holds = works.map(|running| running.instance).chain(replies).collect();
+        assert!(each_once(holds), "one request at a time");
+        assert!(
+            each_once(rejoins.map(|running| running.instance).collect()),
+            "one join at a time"
+        );
     }
 
     /// [FE-09] and no request waits for ever.
@@ -200,11 +115,16 @@ impl Service {
         for (request, asked) in &self.asked {
             let waited = self.now - asked.at;
             let longest = if let Command::Fetch(fetch) = &asked.command {
-                let reader = asked.instance.and_then(|instance| self.readers.get(&instance));
-                let own = reader.map(|reader| reader.settings.request_timeout);
-                fetch.timeout.or(own).unwrap_or_default() + self.limits.call_grace
+                let consumer = asked.instance.and_then(|instance| self.consumers.get(&instance));
+                let own = consumer.map(|consumer| consumer.settings.request_timeout);
+                let wait = fetch
+                    .timeout
+                    .or(own)
+                    .unwrap_or_default()
+                    .min(Duration::from_secs(30));
+                wait + self.limits.call_grace + self.limits.settle_wait
             } else {
-                std::time::Duration::from_secs(60) + self.slept
+                Duration::from_secs(60) + self.slept
             };
             assert!(
                 waited <= longest,
@@ -223,19 +143,10 @@ impl Service {
             self.places.remove(&instance);
         }
     }
-
-    /// Whether such a request of an instance has no answer, or had none when its caller left.
-    fn asks(&self, instance: InstanceId, which: impl Fn(&Command) -> bool) -> bool {
-        let mut all = self.asked.values().chain(self.left.values());
-        all.any(|asked| asked.instance == Some(instance) && which(&asked.command))
-    }
-
-    pub(super) fn is_turn(&self, running: &Running) -> bool {
-        matches!(running.effect, Effect::Fetch(_) | Effect::Join(_)) && running.within <= self.limits.turn
-    }
 }
 
-/// Whether a commit is one with a body: a schedule's clients send their own metadata with each.
-fn is_clients(commits: &[Commit]) -> bool {
-    commits.iter().any(|commit| &*commit.metadata == "m")
+/// Whether a call commits.
+fn commits(effect: &Effect) -> bool {
+    let behind = matches!(effect, Effect::Join(join) if !join.commit.is_empty());
+    behind || matches!(effect, Effect::Commit(_))
 }
