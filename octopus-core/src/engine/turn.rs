@@ -47,9 +47,11 @@ impl Engine {
         let short_turn = self.config.limits.short_turn;
         if let Some(fetching) = self.fetching(id) {
             let end = fetching.turn_start + short_turn;
-            if end <= now {
+            if end >= fetching.turn_end {
+                // It is no longer than a short one.
+            } else if end <= now {
                 self.hurry(id, now);
-            } else if end < fetching.turn_end {
+            } else {
                 self.timers.set(Timer::Hurry(id), end);
             }
         }

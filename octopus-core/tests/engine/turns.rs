@@ -246,6 +246,22 @@ fn a_long_turn_goes_on_where_nobody_waits_any_more() {
         .gives(["4 <- 40904"]);
 }
 
+/// A turn that its fetch's wait cuts short ends by itself, also where its driver is late.
+#[test]
+fn a_turn_that_is_short_anyway_is_not_ended_for_others() {
+    let mut world = World::limited(|limits| limits.max_polls = 1);
+    for name in ["a", "b"] {
+        world.set_up_create(1, name, settings());
+        world.set_up_assign(1, name, &[(name, 0)]);
+    }
+    world
+        .request_of(1, "a", 1, fetch(20))
+        .at(ms(60))
+        .request_of(1, "b", 2, fetch(5000))
+        .done(0, found_nothing())
+        .gives(["0: fetch a@0 in 20", "1 <- []", "1: fetch b@0 in 500"]);
+}
+
 /// A join in a turn goes on when the turn is ended for others.
 #[test]
 fn a_join_is_hurried_like_a_poll() {
