@@ -26,6 +26,9 @@ use step::Schedule;
 /// What is played if nothing else is said.
 const SCHEDULES: u32 = 20_000;
 
+/// How often a schedule that fails is made smaller.
+const SHRINKS: u32 = 100_000;
+
 /// So many schedules get to every kind of call and answer.
 const ENOUGH: u32 = 2_000;
 
@@ -81,6 +84,7 @@ fn every_schedule_keeps_the_rules() {
 fn play(seed: u64, count: u32, failed: &AtomicBool) -> (Option<String>, Seen) {
     let config = Config {
         cases: count,
+        max_shrink_iters: SHRINKS,
         rng_seed: RngSeed::Fixed(seed),
         source_file: Some(file!()),
         test_name: Some("every_schedule_keeps_the_rules"),
@@ -102,7 +106,7 @@ fn play(seed: u64, count: u32, failed: &AtomicBool) -> (Option<String>, Seen) {
     });
     let failure = match outcome {
         Ok(()) => None,
-        Err(TestError::Fail(reason, schedule)) => Some(format!("seed {seed}: {reason}\n{schedule:#?}")),
+        Err(TestError::Fail(reason, schedule)) => Some(format!("seed {seed}: {reason}\n{schedule}")),
         Err(TestError::Abort(reason)) => Some(format!("seed {seed}: {reason}")),
     };
     (failure, seen.into_inner())

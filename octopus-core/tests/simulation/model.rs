@@ -205,7 +205,7 @@ impl Model {
                         .or(Some((fetching.deadline, Due::Wait(*id)))),
                     Phase::Joining(_) | Phase::Polling(_) => fetching
                         .hurry_at
-                        .filter(|at| *at < fetching.turn_end && !self.line.is_empty())
+                        .filter(|_| !self.line.is_empty())
                         .map(|at| (at, Due::Hurry(*id))),
                     Phase::Sending { since, .. } => Some((since + self.limits.send_timeout, Due::Send(*id))),
                 },

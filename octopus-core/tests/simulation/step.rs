@@ -1,6 +1,6 @@
 //! What may happen next, decoded from a few random bytes: cheap to make, and what is smaller is simpler.
 
-use std::{num::NonZeroU64, time::Duration};
+use std::{fmt, num::NonZeroU64, time::Duration};
 
 use octopus_core::{
     AutoOffsetReset, Command, Error, Format, Limits, Offset, Position, Processed, Settings, TopicName,
@@ -19,6 +19,13 @@ pub(crate) struct Schedule {
     /// Whether a Kafka endpoint is configured.
     pub(crate) kafka: bool,
     pub(crate) steps: Vec<Step>,
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:?}", self.limits)?;
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step:?}"))
+    }
 }
 
 /// One step of a schedule. A `pick` chooses among those that are there.

@@ -112,7 +112,7 @@ impl Model {
         }
         fetching.turns += 1;
         fetching.turn_end = fetching.deadline.min(now + longest);
-        fetching.hurry_at = Some(now + short).filter(|_| is_long);
+        fetching.hurry_at = Some(now + short).filter(|at| is_long && *at < fetching.turn_end);
         let life = self.life_of(id);
         if self.lives[&life].must_join {
             self.joins(id, life);
