@@ -16,7 +16,7 @@ pub(crate) use self::metadata::{Topic, TopicInfo};
 pub(crate) use crate::pool::Class;
 use crate::{
     Config,
-    error::{Api, Error, Kind},
+    error::{Api, Error},
     fetcher,
     frame::Budget,
     pool::Pool,
@@ -60,7 +60,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`Kind::Unreachable`] where no connection could be opened within the time.
+    /// [`Kind::Unreachable`](crate::Kind::Unreachable) where no connection could be opened within the time.
     pub async fn reach(&self, within: Duration) -> Result<(), Error> {
         if self.is_live() {
             return Ok(());
@@ -71,11 +71,11 @@ impl Cluster {
     }
 
     /// Which of a namespace's topics the cluster lists [NS-04]. Asks the cluster each time, and never makes a topic
-    /// [NS-05].
+    /// [NS-05]. A name that Kafka gives no topic is one of a topic that is not there; Kafka is not asked for it.
     ///
     /// # Errors
     ///
-    /// Where the cluster does not say within the time, or holds one of the names to be no topic's [ER-01].
+    /// Where the cluster does not say within the time, or denies one of them [ER-02].
     pub async fn topics(
         &self,
         namespace: &Namespace,
@@ -83,16 +83,14 @@ impl Cluster {
         within: Duration,
     ) -> Result<BTreeSet<TopicName>, Error> {
         let deadline = Instant::now() + within;
-        let qualified: Vec<_> = names
+        let (possible, qualified): (Vec<_>, Vec<_>) = names
             .iter()
-            .map(|name| namespace.qualify(name.as_str()))
-            .collect();
-        if names.iter().any(|name| name.as_str().is_empty()) {
-            return Err(Error::new(Api::Metadata, Kind::InvalidTopic));
-        }
+            .map(|name| (name, namespace.qualify(name.as_str())))
+            .filter(|(name, qualified)| !name.as_str().is_empty() && can_be_a_topic(qualified))
+            .unzip();
         let found = self.ask_topics(&qualified, deadline).await?;
         let mut held = BTreeSet::new();
-        for (name, topic) in names.iter().zip(found) {
+        for (name, topic) in possible.into_iter().zip(found) {
             match topic {
                 Topic::Known(_) => _ = held.insert(name.clone()),
                 Topic::Missing => {}
@@ -140,6 +138,16 @@ impl Cluster {
     pub(crate) fn config(&self) -> &Config {
         &self.0.config
     }
+}
+
+/// Whether Kafka lets a topic have this name: 1 to 249 letters, digits, dots, dashes or underscores of ASCII, and not one
+/// or two dots alone.
+fn can_be_a_topic(name: &str) -> bool {
+    (1..=TOPIC_NAME).contains(&name.len())
+        && !matches!(name, "." | "..")
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
 }
 
 impl fmt::Debug for Cluster {
