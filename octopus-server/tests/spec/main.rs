@@ -21,3 +21,4 @@ mod routes;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod service;
 mod slow;
+mod subscription;
