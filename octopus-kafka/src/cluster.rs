@@ -15,7 +15,7 @@ use tokio::{sync::Semaphore, time::Instant};
 pub(crate) use self::metadata::{Topic, TopicInfo};
 pub(crate) use crate::pool::Class;
 use crate::{
-    Config,
+    Config, Security,
     error::{Api, Error},
     fetcher,
     frame::Budget,
@@ -46,7 +46,14 @@ impl Cluster {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let budget = Budget::new(config.fetch_memory);
-        let pool = Pool::new(transport::tcp(), config.control_frame, config.fetch_frame, budget);
+        let Security { tls, sasl } = config.security.clone();
+        let pool = Pool::new(
+            transport::dialer(tls),
+            sasl,
+            config.control_frame,
+            config.fetch_frame,
+            budget,
+        );
         Self(Arc::new(Inner {
             config,
             pool,

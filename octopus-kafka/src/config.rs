@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::Security;
+
 /// The settings of a [`Cluster`](crate::Cluster).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
     /// The brokers to begin with, each as `HOST:PORT`; the others are learned from them.
@@ -21,10 +23,12 @@ pub struct Config {
     pub control_frame: usize,
     /// The bytes that large answers hold at once, over all consumers.
     pub fetch_memory: usize,
+    /// How brokers are known, and how they know us.
+    pub security: Security,
 }
 
 impl Config {
-    /// The settings for these bootstrap servers.
+    /// The settings for these bootstrap servers, over plain TCP.
     #[must_use]
     pub const fn new(bootstrap: Vec<String>) -> Self {
         Self {
@@ -35,6 +39,7 @@ impl Config {
             fetch_frame: (1 << 20) + (8 << 20) + (64 << 10),
             control_frame: 4 << 20,
             fetch_memory: 96 << 20,
+            security: Security::new(None, None),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! a caller that leaves never leaves half a request behind, and a connection that was once at fault is never used again.
 
 mod reader;
+mod session;
 mod writer;
 
 use std::{
@@ -21,7 +22,7 @@ use kafka_protocol::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
-    sync::{mpsc, oneshot, watch},
+    sync::{Notify, RwLock, mpsc, oneshot, watch},
     time::{Instant, timeout_at},
 };
 
@@ -51,6 +52,10 @@ pub(crate) struct Connection {
 struct Shared {
     /// The requests without their answer.
     in_flight: AtomicUsize,
+    /// Told when the last of them ended.
+    quiet: Notify,
+    /// Held by each request until it is in its line, and alone by a sign-in while the session is renewed.
+    gate: RwLock<()>,
     /// Why the connection is of no more use; both tasks end at once when it is set, and the stream with them.
     fault: watch::Sender<Option<Arc<str>>>,
     state: Mutex<State>,
@@ -124,6 +129,8 @@ impl Connection {
         };
         let shared = Arc::new(Shared {
             in_flight: AtomicUsize::new(0),
+            quiet: Notify::new(),
+            gate: RwLock::new(()),
             fault: watch::Sender::new(None),
             state: Mutex::new(state),
         });
@@ -188,6 +195,21 @@ impl Connection {
     }
 
     async fn exchange(&self, frame: BytesMut, hold: Option<Hold>, deadline: Instant) -> Result<Bytes, Kind> {
+        let Ok(pass) = timeout_at(deadline, self.shared.gate.read()).await else {
+            return Err(Kind::Timeout);
+        };
+        let answer = self.enqueue(frame, hold, deadline)?;
+        drop(pass);
+        answer.await
+    }
+
+    /// Puts a request into its line, and waits for its answer.
+    fn enqueue(
+        &self,
+        frame: BytesMut,
+        hold: Option<Hold>,
+        deadline: Instant,
+    ) -> Result<impl Future<Output = Result<Bytes, Kind>> + use<>, Kind> {
         let (answer, answered) = oneshot::channel();
         self.shared.in_flight.fetch_add(1, Ordering::AcqRel);
         // A caller in a hurry gives up; the broker is at fault only when it takes unusually long.
@@ -199,22 +221,24 @@ impl Connection {
             hold,
         }) {
             drop(unsent);
-            self.shared.in_flight.fetch_sub(1, Ordering::AcqRel);
+            self.shared.end();
             return Err(closed(
                 false,
                 &self.fault().unwrap_or_else(|| "it was closed".into()),
             ));
         }
-        match timeout_at(deadline, answered).await {
-            Ok(Ok(Ok(mut bytes))) => {
-                bytes.advance(4);
-                Ok(bytes)
+        Ok(async move {
+            match timeout_at(deadline, answered).await {
+                Ok(Ok(Ok(mut bytes))) => {
+                    bytes.advance(4);
+                    Ok(bytes)
+                }
+                Ok(Ok(Err(lost))) if lost.timeout => Err(Kind::Timeout),
+                Ok(Ok(Err(lost))) => Err(closed(lost.sent, &lost.why)),
+                Ok(Err(_)) => Err(closed(true, "its task ended")),
+                Err(_) => Err(Kind::Timeout),
             }
-            Ok(Ok(Err(lost))) if lost.timeout => Err(Kind::Timeout),
-            Ok(Ok(Err(lost))) => Err(closed(lost.sent, &lost.why)),
-            Ok(Err(_)) => Err(closed(true, "its task ended")),
-            Err(_) => Err(Kind::Timeout),
-        }
+        })
     }
 
     /// The requests without their answer.
@@ -286,7 +310,16 @@ impl Shared {
 
     /// A request ended, however.
     fn end(&self) {
-        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+        if self.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.quiet.notify_one();
+        }
+    }
+
+    /// Ends when no request is without its answer.
+    async fn quiet(&self) {
+        while self.in_flight.load(Ordering::Acquire) > 0 {
+            self.quiet.notified().await;
+        }
     }
 }
 

@@ -49,6 +49,8 @@ pub enum Kind {
     },
     /// The answer can't be read [ER-05].
     Malformed,
+    /// The sign-in failed: the address and why [ER-05].
+    SignIn(Box<str>),
     /// The broker speaks no version of the request that we do [ER-01].
     Unsupported,
     /// A name that no topic can have; Kafka was not asked [ER-01].
@@ -109,16 +111,22 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: ", self.api)?;
-        match &self.kind {
-            Kind::Unreachable(why) => write!(f, "no connection to {why}"),
-            Kind::Timeout => f.write_str("no answer in time"),
-            Kind::Closed { sent: true, why } => write!(f, "the connection ended before the answer: {why}"),
-            Kind::Closed { sent: false, why } => write!(f, "the connection ended before the request: {why}"),
-            Kind::Malformed => f.write_str("the answer can't be read"),
-            Kind::Unsupported => f.write_str("the broker speaks no version of it that we do"),
-            Kind::InvalidTopic => f.write_str("a name that no topic can have"),
-            Kind::Response(code) => write!(f, "Kafka answered {code:?}"),
+        write!(f, "{:?}: {}", self.api, self.kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(why) => write!(f, "no connection to {why}"),
+            Self::Timeout => f.write_str("no answer in time"),
+            Self::Closed { sent: true, why } => write!(f, "the connection ended before the answer: {why}"),
+            Self::Closed { sent: false, why } => write!(f, "the connection ended before the request: {why}"),
+            Self::Malformed => f.write_str("the answer can't be read"),
+            Self::SignIn(why) => write!(f, "no sign-in to {why}"),
+            Self::Unsupported => f.write_str("the broker speaks no version of it that we do"),
+            Self::InvalidTopic => f.write_str("a name that no topic can have"),
+            Self::Response(code) => write!(f, "Kafka answered {code:?}"),
         }
     }
 }
@@ -130,7 +138,7 @@ impl From<Error> for octopus_core::Error {
         match error.kind {
             Kind::Unreachable(_) => Self::KafkaUnreachable,
             Kind::Timeout | Kind::Closed { .. } => Self::KafkaRetriable,
-            Kind::Malformed => Self::KafkaFailed,
+            Kind::Malformed | Kind::SignIn(_) => Self::KafkaFailed,
             Kind::Unsupported | Kind::InvalidTopic => Self::KafkaInvalid,
             Kind::Response(code) => row(error.api, code),
         }

@@ -8,6 +8,8 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
+use crate::security;
+
 /// The frames up to this size are read without asking the budget, in bytes.
 const SMALL: usize = 64 * 1024;
 /// What one permit of the budget stands for, in bytes.
@@ -113,7 +115,7 @@ impl AsRef<[u8]> for Admitted {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) => fmt::Display::fmt(error, f),
+            Self::Io(error) => f.write_str(&security::explain(error)),
             Self::Length(why) => f.write_str(why),
         }
     }

@@ -58,6 +58,7 @@ mod pace;
 mod pool;
 mod position;
 pub mod records;
+pub mod security;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transport;
@@ -67,3 +68,4 @@ pub use cluster::Cluster;
 pub use config::Config;
 pub use consumer::{Consumer, Polled, Signal};
 pub use error::{Api, Error, Kind};
+pub use security::Security;

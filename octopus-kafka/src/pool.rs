@@ -24,6 +24,7 @@ use crate::{
     connection::{Answer, Connection, Hold},
     error::Kind,
     frame::Budget,
+    security::Sasl,
     transport::Dialer,
 };
 
@@ -96,6 +97,7 @@ pub(crate) struct Pool {
 /// What every connection is opened with.
 struct Links {
     dialer: Dialer,
+    sasl: Option<Sasl>,
     control_frame: usize,
     fetch_frame: usize,
     budget: Budget,
@@ -138,10 +140,17 @@ pub(crate) enum Standing {
 
 impl Pool {
     /// No connections yet. The bounds of frames are in bytes.
-    pub(crate) fn new(dialer: Dialer, control_frame: usize, fetch_frame: usize, budget: Budget) -> Self {
+    pub(crate) fn new(
+        dialer: Dialer,
+        sasl: Option<Sasl>,
+        control_frame: usize,
+        fetch_frame: usize,
+        budget: Budget,
+    ) -> Self {
         Self {
             links: Arc::new(Links {
                 dialer,
+                sasl,
                 control_frame,
                 fetch_frame,
                 budget,

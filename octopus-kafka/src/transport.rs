@@ -1,4 +1,4 @@
-//! How a connection to a broker is opened. Plain TCP.
+//! How a connection to a broker is opened: TCP, and TLS over it where it is asked for.
 
 use std::{io, pin::Pin, sync::Arc, time::Duration};
 
@@ -8,6 +8,8 @@ use tokio::{
     net::{TcpStream, lookup_host},
     time::{Instant, timeout_at},
 };
+
+use crate::security::Tls;
 
 /// The longest that one connection may take to open.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
@@ -25,14 +27,25 @@ pub(crate) type Opening = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>
 /// Opens streams to addresses, `HOST:PORT`, each within a limit of its own.
 pub(crate) type Dialer = Arc<dyn Fn(Arc<str>) -> Opening + Send + Sync>;
 
-/// Plain TCP.
-pub(crate) fn tcp() -> Dialer {
-    Arc::new(|address| {
+/// Plain TCP, or TLS over it.
+pub(crate) fn dialer(tls: Option<Tls>) -> Dialer {
+    Arc::new(move |address| {
+        let tls = tls.clone();
         Box::pin(async move {
             let stream = connect(&address).await?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
+            Ok(match tls {
+                None => Box::new(stream) as Box<dyn Stream>,
+                Some(tls) => Box::new(tls.connect(host(&address), stream).await?),
+            })
         })
     })
+}
+
+/// The host of an address, as a certificate names it.
+pub(crate) fn host(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    inner.unwrap_or(host)
 }
 
 /// Opens a connection by the first of the host's addresses that takes it.
@@ -59,4 +72,22 @@ async fn connect(address: &str) -> io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_an_address_is_without_its_port_and_brackets() {
+        for (address, name) in [
+            ("kafka-1.example.org:9092", "kafka-1.example.org"),
+            ("10.0.0.1:9092", "10.0.0.1"),
+            ("[2001:db8::1]:9092", "2001:db8::1"),
+            ("2001:db8::1:9092", "2001:db8::1"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(host(address), name);
+        }
+    }
 }

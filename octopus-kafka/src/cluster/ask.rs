@@ -98,6 +98,7 @@ impl Cluster {
             addresses.sort_by_key(|address| (avoid.contains(address), self.0.pool.standing(address)));
             let count = addresses.len();
             let mut earliest = None;
+            let mut all_refuse = count > 0;
             let mut last = Kind::Unreachable("any broker: there are no bootstrap servers".into());
             for (i, address) in addresses.into_iter().enumerate() {
                 // One that swallows packets leaves time for those behind it; it is still being connected to then.
@@ -108,16 +109,21 @@ impl Cluster {
                     Ok(lease) => return Ok((address, lease)),
                     Err(no) => {
                         earliest = Some(earliest.map_or(no.next, |earliest: Instant| earliest.min(no.next)));
+                        all_refuse &= matches!(no.kind, Kind::SignIn(_));
                         last = no.kind;
                     }
                 }
+            }
+            if all_refuse {
+                // Each was tried twice; waiting does not mend a password.
+                return Err(Error::new(api, last));
             }
             match earliest.filter(|next| *next < deadline) {
                 Some(next) => sleep_until(next.max(Instant::now() + AGAIN).min(deadline)).await,
                 None => {
                     sleep_until(deadline).await;
                     let kind = match last {
-                        Kind::Malformed | Kind::Unreachable(_) => last,
+                        Kind::Malformed | Kind::SignIn(_) | Kind::Unreachable(_) => last,
                         Kind::Timeout
                         | Kind::Closed { .. }
                         | Kind::Unsupported

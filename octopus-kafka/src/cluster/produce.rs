@@ -30,7 +30,11 @@ impl Cluster {
             let again = match error.kind() {
                 Kind::Unreachable(_) | Kind::Closed { .. } => true,
                 Kind::Response(code) => code.is_retriable(),
-                Kind::Timeout | Kind::Malformed | Kind::Unsupported | Kind::InvalidTopic => false,
+                Kind::Timeout
+                | Kind::Malformed
+                | Kind::SignIn(_)
+                | Kind::Unsupported
+                | Kind::InvalidTopic => false,
             };
             let next = Instant::now() + backoff::wait(tries, u64::from(tries));
             if !again || next >= deadline {

@@ -10,7 +10,10 @@ use tokio::{
 };
 
 use super::{Awaited, Lost, Shared};
-use crate::frame::{self, Budget};
+use crate::{
+    frame::{self, Budget},
+    security,
+};
 
 pub(super) async fn run<S: AsyncRead>(
     mut stream: ReadHalf<S>,
@@ -28,7 +31,7 @@ pub(super) async fn run<S: AsyncRead>(
             request = awaited.recv() => request,
             got = head.more(&mut stream) => break match got {
                 Ok(()) => ("it said something that nobody asked for".to_owned(), None),
-                Err(error) => (error.to_string(), None),
+                Err(error) => (security::explain(&error), None),
             },
         };
         let Some(request) = request else {

@@ -15,24 +15,24 @@ use tokio::{
 
 use super::*;
 
-const METADATA: i16 = ApiKey::Metadata as i16;
+pub(super) const METADATA: i16 = ApiKey::Metadata as i16;
 const LARGEST: usize = 1 << 20;
 const BUDGET: usize = 4 << 20;
 
 /// The broker's end of a connection.
-struct Peer(DuplexStream);
+pub(super) struct Peer(pub(super) DuplexStream);
 
 /// A request as it came.
-struct Came {
-    api_key: i16,
-    version: i16,
-    correlation_id: i32,
+pub(super) struct Came {
+    pub(super) api_key: i16,
+    pub(super) version: i16,
+    pub(super) correlation_id: i32,
     client_id: String,
-    body: Vec<u8>,
+    pub(super) body: Vec<u8>,
 }
 
 impl Peer {
-    async fn request(&mut self) -> Came {
+    pub(super) async fn request(&mut self) -> Came {
         let length = self.0.read_i32().await.unwrap();
         let mut frame = vec![0; usize::try_from(length).unwrap()];
         self.0.read_exact(&mut frame).await.unwrap();
@@ -47,12 +47,12 @@ impl Peer {
         }
     }
 
-    async fn answer(&mut self, correlation_id: i32, body: &[u8]) {
+    pub(super) async fn answer(&mut self, correlation_id: i32, body: &[u8]) {
         self.0.write_all(&frame(correlation_id, body)).await.unwrap();
     }
 
     /// Reads to the end: what else came.
-    async fn rest(&mut self) -> usize {
+    pub(super) async fn rest(&mut self) -> usize {
         let mut rest = Vec::new();
         let read = self.0.read_to_end(&mut rest);
         // No time passes for real: a stream that is left open fails at once.
@@ -69,19 +69,26 @@ fn frame(correlation_id: i32, body: &[u8]) -> Vec<u8> {
 }
 
 fn hello(version: i16) -> Vec<u8> {
-    let metadata = ApiVersion::default()
-        .with_api_key(METADATA)
-        .with_min_version(0)
-        .with_max_version(12);
+    let speaks = |(key, newest)| {
+        ApiVersion::default()
+            .with_api_key(key)
+            .with_min_version(0)
+            .with_max_version(newest)
+    };
+    let apis = [
+        (METADATA, 12),
+        (ApiKey::SaslHandshake as i16, 1),
+        (ApiKey::SaslAuthenticate as i16, 2),
+    ];
     let mut body = BytesMut::new();
     ApiVersionsResponse::default()
-        .with_api_keys(vec![metadata])
+        .with_api_keys(apis.map(speaks).to_vec())
         .encode(&mut body, version)
         .unwrap();
     body.to_vec()
 }
 
-fn within(seconds: u64) -> Instant {
+pub(super) fn within(seconds: u64) -> Instant {
     Instant::now() + Duration::from_secs(seconds)
 }
 
@@ -99,12 +106,12 @@ async fn open_with(on_their_way: usize) -> (Connection, Peer, Budget) {
     (connection.unwrap(), peer, budget)
 }
 
-async fn open() -> (Connection, Peer, Budget) {
+pub(super) async fn open() -> (Connection, Peer, Budget) {
     open_with(1 << 20).await
 }
 
 /// A Metadata request of version 4 with this body.
-async fn ask(connection: &Connection, body: &[u8], seconds: u64) -> Result<Vec<u8>, Kind> {
+pub(super) async fn ask(connection: &Connection, body: &[u8], seconds: u64) -> Result<Vec<u8>, Kind> {
     let write = |_, out: &mut BytesMut| {
         out.extend_from_slice(body);
         Ok(())
@@ -119,7 +126,7 @@ fn closed(sent: bool, kind: &Kind) -> bool {
 }
 
 /// Lets the tasks do all that they can.
-async fn settle() {
+pub(super) async fn settle() {
     for _ in 0..32 {
         yield_now().await;
     }

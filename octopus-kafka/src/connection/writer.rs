@@ -9,6 +9,7 @@ use tokio::{
 };
 
 use super::{Awaited, CORRELATION_ID, Lost, Outgoing, Shared};
+use crate::security;
 
 /// The bytes of small requests that go out in one write.
 const JOINED: usize = 64 * 1024;
@@ -75,7 +76,7 @@ async fn send<S: AsyncWrite>(
         }
         shared.touch();
         if let Err(error) = write(stream, &mut joined).await {
-            shared.poison(&error.to_string());
+            shared.poison(&security::explain(&error));
             return;
         }
     }

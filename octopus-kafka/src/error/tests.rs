@@ -83,6 +83,7 @@ fn what_is_no_code_of_kafka_has_its_row_too() {
             (closed(true), "500/50003"),
             (closed(false), "500/50003"),
             (Kind::Malformed, "500/50002"),
+            (Kind::SignIn("a:1: the password is refused".into()), "500/50002"),
             (Kind::Unsupported, "400/40002"),
             (Kind::InvalidTopic, "400/40002"),
         ] {

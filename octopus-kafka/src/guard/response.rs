@@ -4,7 +4,7 @@ use kafka_protocol::messages::ApiKey;
 
 use super::{
     Field,
-    Kind::{Blob, Fixed, List, Numbers, Tagged, Text},
+    Kind::{Blob, Fixed, List, Numbers, Tagged, Text, Texts},
     Walk,
 };
 
@@ -48,6 +48,12 @@ const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
         ],
     ),
     (ApiKey::CreateTopics, 5, CREATE_TOPICS),
+    (ApiKey::SaslHandshake, LAST, &[(0, LAST, I16), (0, LAST, Texts)]),
+    (
+        ApiKey::SaslAuthenticate,
+        2,
+        &[(0, LAST, I16), (0, LAST, Text), (0, LAST, Blob), (1, LAST, I64)],
+    ),
 ];
 
 const PRODUCE: &[Field] = &[

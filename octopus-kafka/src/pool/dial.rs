@@ -49,6 +49,13 @@ impl Dial {
     pub(super) const fn failed(&self) -> bool {
         self.why.is_some()
     }
+
+    /// Whether the last try failed in this way.
+    fn failed_so(&self, kind: &Kind) -> bool {
+        self.why
+            .as_ref()
+            .is_some_and(|why| std::mem::discriminant(why) == std::mem::discriminant(kind))
+    }
 }
 
 impl Broker {
@@ -57,7 +64,13 @@ impl Broker {
         tokio::time::sleep(dial.wait(Instant::now())).await;
         dial.next = Some(Instant::now() + PACE);
         let address = &*self.address;
-        match self.connect(class).await {
+        let mut connected = self.connect(class).await;
+        if !dial.failed() && matches!(connected, Err(Kind::SignIn(_))) {
+            // A broker may refuse a credential that has just ended, or that it does not know of yet.
+            tokio::time::sleep(PACE).await;
+            connected = self.connect(class).await;
+        }
+        match connected {
             Ok(connection) => {
                 if dial.why.take().is_some() {
                     tracing::info!(address, "a broker is reached again");
@@ -66,8 +79,18 @@ impl Broker {
                 self.keep(class, connection).await
             }
             Err(kind) => {
-                if !dial.failed() {
-                    tracing::warn!(address, ?kind, "a broker can't be reached");
+                if !dial.failed_so(&kind) {
+                    let what = match &kind {
+                        Kind::SignIn(_) => "a broker can't be signed in to",
+                        Kind::Unreachable(_)
+                        | Kind::Timeout
+                        | Kind::Closed { .. }
+                        | Kind::Malformed
+                        | Kind::Unsupported
+                        | Kind::InvalidTopic
+                        | Kind::Response(_) => "a broker can't be reached",
+                    };
+                    tracing::warn!(address, why = %kind, "{what}");
                 }
                 dial.failures = dial.failures.saturating_add(1);
                 let chance = self.links.chance.hash_one((address, dial.failures));
@@ -90,17 +113,30 @@ impl Broker {
             .await
             .map_err(|error| Kind::Unreachable(format!("{address}: {error}").into()))?;
         let limit = Instant::now() + HELLO;
-        Connection::open(stream, most, self.links.budget.clone(), limit)
+        let connection = Connection::open(stream, most, self.links.budget.clone(), limit)
             .await
-            .map_err(|error| match error.kind() {
-                // It took the connection and spoke no Kafka: it is there, but no broker.
-                Kind::Malformed => Kind::Malformed,
-                Kind::Unreachable(_)
-                | Kind::Timeout
-                | Kind::Closed { .. }
-                | Kind::Unsupported
-                | Kind::InvalidTopic
-                | Kind::Response(_) => Kind::Unreachable(format!("{address}: {error}").into()),
-            })
+            .map_err(|error| unusable(address, error.kind()))?;
+        if let Some(sasl) = &self.links.sasl {
+            connection
+                .sign_in(sasl, address)
+                .await
+                .map_err(|kind| unusable(address, &kind))?;
+        }
+        Ok(connection)
+    }
+}
+
+/// Why a connection that was opened is of no use.
+fn unusable(address: &str, kind: &Kind) -> Kind {
+    match kind {
+        // It took the connection and spoke no Kafka: it is there, but no broker.
+        Kind::Malformed => Kind::Malformed,
+        Kind::SignIn(why) => Kind::SignIn(format!("{address}: {why}").into()),
+        Kind::Unreachable(_)
+        | Kind::Timeout
+        | Kind::Closed { .. }
+        | Kind::Unsupported
+        | Kind::InvalidTopic
+        | Kind::Response(_) => Kind::Unreachable(format!("{address}: {kind}").into()),
     }
 }

@@ -39,7 +39,7 @@ impl World {
             let world = Arc::clone(&dialed);
             Box::pin(async move { world.dial(address).await })
         });
-        let pool = Pool::new(dialer, 1 << 20, 1 << 20, Budget::new(1 << 20));
+        let pool = Pool::new(dialer, None, 1 << 20, 1 << 20, Budget::new(1 << 20));
         (world, pool)
     }
 

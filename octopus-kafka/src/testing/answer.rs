@@ -4,7 +4,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::{
     ApiKey, CreateTopicsRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
     LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-    ProduceRequest, SyncGroupRequest,
+    ProduceRequest, SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::{HeaderVersion, Message, Request};
 
@@ -39,6 +39,8 @@ pub fn reads(api_key: i16, version: i16, frame: Bytes) -> bool {
         one::<OffsetCommitRequest>(),
         one::<OffsetFetchRequest>(),
         one::<ProduceRequest>(),
+        one::<SaslAuthenticateRequest>(),
+        one::<SaslHandshakeRequest>(),
         one::<SyncGroupRequest>(),
     ];
     let found = read.into_iter().find(|(key, _)| *key == api_key);

@@ -3,7 +3,8 @@ use kafka_protocol::{
     messages::{
         BrokerId, CreateTopicsResponse, FindCoordinatorResponse, GroupId, HeartbeatResponse,
         JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse,
-        OffsetFetchResponse, ProduceResponse, SyncGroupResponse, TopicName,
+        OffsetFetchResponse, ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse,
+        SyncGroupResponse, TopicName,
         create_topics_response::{CreatableTopicConfigs, CreatableTopicResult},
         find_coordinator_response::Coordinator,
         join_group_response::JoinGroupResponseMember,
@@ -303,6 +304,24 @@ fn create_topics(version: i16, [topics, configs, ..]: Counts) -> Option<Bytes> {
     encoded(&response, version)
 }
 
+fn sasl_handshake(version: i16, [mechanisms, ..]: Counts) -> Option<Bytes> {
+    let response = SaslHandshakeResponse::default()
+        .with_error_code(33)
+        .with_mechanisms(many(text("PLAIN"), mechanisms));
+    encoded(&response, version)
+}
+
+fn sasl_authenticate(version: i16, _: Counts) -> Option<Bytes> {
+    let mut response = SaslAuthenticateResponse::default()
+        .with_error_code(58)
+        .with_error_message(Some(text("why")))
+        .with_auth_bytes(Bytes::from_static(b"challenge"));
+    if version >= 1 {
+        response = response.with_session_lifetime_ms(9);
+    }
+    encoded(&response, version)
+}
+
 macro_rules! spoken {
     ($api:ident, $response:ty, $versions:expr, $lists:expr, $encode:expr) => {
         Spoken {
@@ -365,6 +384,14 @@ fn spoken() -> Vec<Spoken> {
             2..=7,
             |v| if v >= 5 { 2 } else { 1 },
             create_topics
+        ),
+        spoken!(SaslHandshake, SaslHandshakeResponse, 1..=1, |_| 1, sasl_handshake),
+        spoken!(
+            SaslAuthenticate,
+            SaslAuthenticateResponse,
+            0..=2,
+            |_| 0,
+            sasl_authenticate
         ),
     ]
 }
