@@ -18,8 +18,6 @@ pub(crate) struct Fetching {
     pub(crate) turn_start: Instant,
     /// When its present or its last turn ends.
     pub(crate) turn_end: Instant,
-    /// Whether it has polled: its first poll may commit [AK-01].
-    pub(crate) has_polled: bool,
     turns: u64,
     unreachable: u64,
     failed: Option<Error>,
@@ -69,7 +67,6 @@ impl Fetching {
             deadline: now + wait,
             turn_start: now,
             turn_end: now,
-            has_polled: false,
             turns: 0,
             unreachable: 0,
             failed: None,

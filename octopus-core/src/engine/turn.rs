@@ -138,7 +138,7 @@ impl Engine {
         }
         let positions = instance.positions.plan();
         let (min_bytes, format) = (instance.settings.min_bytes, instance.settings.format);
-        self.commit_alongside(id, number, now);
+        self.commit_alongside(number, now);
         let Some(within) = self.rest_of_turn(id, now) else {
             return;
         };
@@ -153,16 +153,11 @@ impl Engine {
         self.set_phase(id, Phase::Polling(call));
     }
 
-    /// At its first poll, a fetch commits the positions before it if the last commit is long enough ago [AK-01].
-    fn commit_alongside(&mut self, id: RequestId, number: InstanceId, now: Instant) {
+    /// A poll commits the positions before it if the last commit is long enough ago, also in the middle of a long
+    /// fetch [AK-01].
+    fn commit_alongside(&mut self, number: InstanceId, now: Instant) {
         let limits = &self.config.limits;
         let (interval, within) = (limits.auto_commit_interval, limits.close_wait);
-        let Some(fetching) = self.fetching(id) else {
-            return;
-        };
-        if std::mem::replace(&mut fetching.has_polled, true) {
-            return;
-        }
         let Some(instance) = self.instances.get(&number) else {
             return;
         };

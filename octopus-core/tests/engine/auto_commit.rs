@@ -33,18 +33,21 @@ fn a_fetch_commits_what_was_read_before_it() {
         .gives(["4: commit t@10 in 5000", "5: fetch t@10 in 500"]);
 }
 
-/// [AK-01] at its first poll only.
+/// [AK-01] five seconds may pass during a fetch: the positions before its next poll are committed, once.
 #[test]
-fn a_long_poll_commits_once() {
+fn a_long_poll_commits_when_five_seconds_have_passed() {
     let mut world = assigned(auto_commit(), &[("t", 5)]);
     world
         .at(ms(4_800))
-        .request(1, fetch(1000))
-        .gives(["0: fetch t@5 in 500"]);
-    world
+        .request(1, fetch(10_000))
+        .gives(["0: fetch t@5 in 500"])
         .at(ms(5_300))
         .done(0, found_nothing())
-        .gives(["1: fetch t@5 in 500"]);
+        .gives(["1: commit t@5 in 5000", "2: fetch t@5 in 500"])
+        .done(1, Outcome::Done)
+        .at(ms(5_800))
+        .done(2, found_nothing())
+        .gives(["3: fetch t@5 in 500"]);
 }
 
 /// [AK-04] records that did not reach the client are not committed.

@@ -24,7 +24,6 @@ pub(super) struct Fetching {
     /// The turns that did not reach Kafka, and why the last one could not read some partition.
     unreachable: usize,
     failed: Option<Error>,
-    has_polled: bool,
 }
 
 pub(super) enum Phase {
@@ -76,7 +75,6 @@ impl Model {
             turns: 0,
             unreachable: 0,
             failed: None,
-            has_polled: false,
         };
         self.set(id, Stage::Fetches(fetching));
         if !is_quiet {
@@ -194,12 +192,10 @@ impl Model {
         }
         let (min_bytes, format) = (i.settings.min_bytes, i.settings.format);
         let (positions, commits) = (i.next.clone(), i.own());
-        // Every 5 s, at a fetch's first poll, what it held before [AK-01] [D-38].
+        // During a fetch, when 5 s have passed, what it held before the poll [AK-01] [D-38].
         let is_due = i.alongside.is_none() && now - i.own_commit >= limits.auto_commit_interval;
-        let fetching = self.fetching(id);
-        let is_first = !std::mem::replace(&mut fetching.has_polled, true);
-        let max_bytes = fetching.max_bytes;
-        if is_first && is_due && !commits.is_empty() {
+        let max_bytes = self.fetching(id).max_bytes;
+        if is_due && !commits.is_empty() {
             let call = self.call(life, Why::Alongside, Effect::Commit(commits), limits.close_wait);
             self.life(life).alongside = Some(call);
             self.life(life).own_commit = now;
