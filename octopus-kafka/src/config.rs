@@ -38,7 +38,7 @@ impl Config {
             heartbeat_interval: Duration::from_secs(3),
             fetch_frame: (1 << 20) + (8 << 20) + (64 << 10),
             control_frame: 4 << 20,
-            fetch_memory: 96 << 20,
+            fetch_memory: 48 << 20,
             security: Security::new(None, None),
         }
     }

@@ -8,7 +8,10 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use crate::security;
+use crate::{
+    large::{Buffer, LARGE},
+    security,
+};
 
 /// The frames up to this size are read without asking the budget, in bytes.
 const SMALL: usize = 64 * 1024;
@@ -70,13 +73,20 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(
         return Ok(frame.into());
     }
     let permit = budget.admit(length).await;
-    let mut bytes = Vec::with_capacity(length);
-    let mut rest = stream.take(length as u64);
-    while bytes.len() < length {
-        if rest.read_buf(&mut bytes).await.map_err(Fault::Io)? == 0 {
-            return Err(Fault::Io(io::ErrorKind::UnexpectedEof.into()));
+    let bytes = if length > LARGE {
+        let mut buffer = Buffer::new(length).map_err(Fault::Io)?;
+        stream.read_exact(&mut buffer).await.map_err(Fault::Io)?;
+        Held::Large(buffer)
+    } else {
+        let mut bytes = Vec::with_capacity(length);
+        let mut rest = stream.take(length as u64);
+        while bytes.len() < length {
+            if rest.read_buf(&mut bytes).await.map_err(Fault::Io)? == 0 {
+                return Err(Fault::Io(io::ErrorKind::UnexpectedEof.into()));
+            }
         }
-    }
+        Held::Usual(bytes)
+    };
     Ok(Bytes::from_owner(Admitted {
         bytes,
         _permit: permit,
@@ -100,15 +110,23 @@ fn length(head: [u8; 4], most: usize) -> Result<usize, Fault> {
     }
 }
 
-/// A large frame with its part of the budget.
+/// A frame with its part of the budget.
 struct Admitted {
-    bytes: Vec<u8>,
+    bytes: Held,
     _permit: Option<OwnedSemaphorePermit>,
+}
+
+enum Held {
+    Usual(Vec<u8>),
+    Large(Buffer),
 }
 
 impl AsRef<[u8]> for Admitted {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        match &self.bytes {
+            Held::Usual(bytes) => bytes,
+            Held::Large(buffer) => buffer,
+        }
     }
 }
 
@@ -150,16 +168,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_frame_holds_its_part_of_the_budget_until_its_last_piece_falls() {
-        let budget = Budget::new(256 * 1024);
-        let mut bytes = (100 * 1024i32).to_be_bytes().to_vec();
-        bytes.resize(4 + 100 * 1024, 7);
-        let frame = read_from(&bytes, 1 << 20, &budget).await.unwrap();
-        assert_eq!((frame.len(), budget.left()), (100 * 1024, 156 * 1024));
-        let piece = frame.slice(5..6);
-        drop(frame);
-        assert_eq!((budget.left(), piece[0]), (156 * 1024, 7));
-        drop(piece);
-        assert_eq!(budget.left(), 256 * 1024);
+        const BUDGET: usize = 4 << 20;
+        for length in [100 * 1024, LARGE, LARGE + 1, 3 << 20] {
+            let budget = Budget::new(BUDGET);
+            let mut bytes = i32::try_from(length).unwrap().to_be_bytes().to_vec();
+            bytes.resize(4 + length, 7);
+            let frame = read_from(&bytes, BUDGET, &budget).await.unwrap();
+            let left = BUDGET - length.next_multiple_of(UNIT);
+            assert_eq!((&*frame, budget.left()), (&bytes[4..], left));
+            let piece = frame.slice(5..6);
+            drop(frame);
+            assert_eq!((budget.left(), piece[0]), (left, 7));
+            drop(piece);
+            assert_eq!(budget.left(), BUDGET);
+        }
     }
 
     #[tokio::test]
@@ -169,10 +191,12 @@ mod tests {
             read_from(&[0, 0, 0, 9, 1], 100, &budget).await,
             Err(Fault::Io(_))
         ));
-        assert!(matches!(
-            read_from(&[0, 2, 0, 0, 1], 1 << 20, &budget).await,
-            Err(Fault::Io(_))
-        ));
+        for head in [[0, 2, 0, 0, 1], [0, 0x20, 0, 0, 1]] {
+            assert!(matches!(
+                read_from(&head, 4 << 20, &budget).await,
+                Err(Fault::Io(_))
+            ));
+        }
         assert_eq!(budget.left(), 1 << 20);
     }
 }

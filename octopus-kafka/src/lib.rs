@@ -54,6 +54,7 @@ mod fetcher;
 mod frame;
 mod group;
 mod guard;
+mod large;
 mod pace;
 mod pool;
 mod position;

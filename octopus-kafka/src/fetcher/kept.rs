@@ -18,7 +18,7 @@ use super::flight::KEPT_FOR;
 /// The bytes that one permit of the budget stands for.
 const PERMIT_BYTES: usize = 1024;
 /// What all consumers of a cluster keep, in bytes.
-const BUDGET_BYTES: usize = 32 * 1024 * 1024;
+const BUDGET_BYTES: usize = 16 * 1024 * 1024;
 
 /// The budget of a cluster's consumers.
 pub(crate) fn budget() -> Arc<Semaphore> {

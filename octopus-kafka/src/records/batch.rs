@@ -105,6 +105,23 @@ impl<'a> Batches<'a> {
         self.at
     }
 
+    /// Whether one of them says that it is compressed, as far as their lengths lead.
+    pub(super) fn any_is_packed(&self) -> bool {
+        let mut rest = &self.bytes[self.at..];
+        while let Some((head, _)) = rest.split_first_chunk::<{ CHECKED + size_of::<i16>() }>() {
+            if Compression::of(i16::from(head[CHECKED + 1])) != Some(Compression::None) {
+                return true;
+            }
+            let length = [head[8], head[9], head[10], head[11]];
+            let next = usize::try_from(i32::from_be_bytes(length)).ok();
+            match next.and_then(|length| rest.get(PREFIX + length..)) {
+                Some(next) => rest = next,
+                None => return false,
+            }
+        }
+        false
+    }
+
     /// The next batch. After [`Next::Partial`], [`Next::End`] and [`Next::Fault`] it stays what it is.
     #[expect(clippy::should_implement_trait, reason = "it says more than an iterator can")]
     pub fn next(&mut self) -> Next<'a> {

@@ -16,7 +16,8 @@ use super::{
 ///
 /// Left out are records below the position (a compressed batch starts before it) and transaction markers;
 /// records of open and aborted transactions are given [D-21]. Records of uncompressed batches are borrowed
-/// from the fetched bytes, those of compressed ones from a window of [`WINDOW_BYTES`](super::WINDOW_BYTES).
+/// from the fetched bytes, those of compressed ones from a window of [`WINDOW_BYTES`](super::WINDOW_BYTES), or where one
+/// is of a megabyte and more from a buffer of its own, which may be shared as the fetched bytes may.
 ///
 /// A batch that the broker cut off at the end is left for the next fetch. A batch of which bytes are left
 /// over behind its last record is [`Fault::Corrupt`], as for Kafka's own consumer.
@@ -92,6 +93,12 @@ impl Reader {
     #[must_use]
     pub const fn stored_bytes(&self) -> usize {
         self.records.len()
+    }
+
+    /// Whether a batch among them is compressed: a few bytes of it may be many records, or large ones.
+    #[must_use]
+    pub fn unpacks(&self) -> bool {
+        Batches::from(&self.records, self.at).any_is_packed()
     }
 
     /// Finds the next record at or behind the position; `None` at the end.
@@ -209,7 +216,7 @@ impl Records for Reader {
             }
         };
         let (bytes, buffer) = if found.packed {
-            (self.window.bytes(), None)
+            (self.window.bytes(), self.window.shared())
         } else {
             (&*self.records, Some(&self.records))
         };

@@ -9,7 +9,8 @@ use tokio::{sync::Notify, task::AbortHandle};
 
 use super::{Driver, Opened};
 
-/// The bytes of records above which they are packed away from the threads that serve sockets.
+/// The bytes of records above which they are packed away from the threads that serve sockets, and so are those of which
+/// some unpack: a few hundred bytes may be a record of megabytes.
 const PACK_APART: usize = 128 * 1024;
 
 /// Starts a call. Its task tells the driver how it ended, also if it panics; an aborted one says nothing.
@@ -170,8 +171,9 @@ async fn turn(
         Err(error) => return Err(error).into(),
     };
     let bytes: usize = parts.iter().map(|(_, records)| records.stored_bytes()).sum();
+    let is_heavy = bytes > PACK_APART || parts.iter().any(|(_, records)| records.unpacks());
     let packing = move || pack(parts, plan.format, plan.max_bytes);
-    let packed = if bytes > PACK_APART {
+    let packed = if is_heavy {
         match tokio::task::spawn_blocking(packing).await {
             Ok(packed) => packed,
             Err(_panicked) => return Err(Error::Internal).into(),

@@ -211,3 +211,48 @@ fn records_of_a_plain_batch_lie_in_the_fetched_bytes() {
     let mut reader = Reader::new(bytes, Position::at(0));
     assert!(reader.next().unwrap().unwrap().buffer.is_none());
 }
+
+/// A large record of a compressed batch is unpacked where a reply may share it; what lies around it is read as well.
+#[test]
+fn a_large_record_of_a_packed_batch_may_be_shared() {
+    let large = vec![b'l'; 3 << 20];
+    for compression in &Compression::ALL[1..] {
+        let mut batch = BatchWriter::new(*compression);
+        for value in [b"before", &*large, b"between", &*large, b"behind"] {
+            batch.push(0, None, Some(value), &[]);
+        }
+        let mut reader = Reader::new(batch.finish(), Position::at(0));
+        let mut shared = Vec::new();
+        for expected in [b"before", &*large, b"between", &*large, b"behind"] {
+            let record = reader.next().unwrap().unwrap();
+            assert!(record.value == Some(expected), "{compression:?}");
+            assert_eq!(record.buffer.is_some(), expected.len() > 10, "{compression:?}");
+            shared.extend(
+                record
+                    .buffer
+                    .zip(record.value)
+                    .map(|(buffer, value)| buffer.slice_ref(value)),
+            );
+        }
+        assert!(reader.next().is_none());
+        // They outlive the reader.
+        drop(reader);
+        assert!(shared == [&*large, &*large], "{compression:?}");
+    }
+}
+
+#[test]
+fn a_packed_batch_is_known_before_it_is_read() {
+    for compression in Compression::ALL {
+        let packed = batch(compression, 1, 1).finish();
+        let is_packed = compression != Compression::None;
+        for bytes in [packed.clone(), [plain(0, 1), packed].concat().into()] {
+            let reader = Reader::new(bytes.clone(), Position::at(0));
+            assert_eq!(reader.unpacks(), is_packed, "{compression:?}");
+            // A batch that was cut has said so, or is not read.
+            let reader = Reader::new(bytes.slice(..bytes.len() - 1), Position::at(0));
+            assert_eq!(reader.unpacks(), is_packed, "{compression:?}");
+        }
+    }
+    assert!(!Reader::new(Bytes::new(), Position::at(0)).unpacks());
+}
