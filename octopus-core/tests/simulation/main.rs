@@ -4,6 +4,7 @@
 //! each thread. A schedule that fails is shrunk, and its seed is kept beside this file.
 
 mod kafka;
+mod kept;
 mod model;
 mod service;
 mod step;
@@ -78,6 +79,15 @@ fn every_schedule_keeps_the_rules() {
         count < ENOUGH || seen.is_whole(),
         "some answer was never given: {seen}"
     );
+}
+
+/// As [`every_schedule_keeps_the_rules`], for those that once failed.
+#[test]
+fn schedules_that_failed_once_keep_the_rules() {
+    for (what, schedule) in kept::schedules() {
+        let played = std::panic::catch_unwind(|| keeps_the_rules(&schedule));
+        assert!(played.is_ok(), "{what}");
+    }
 }
 
 /// Plays so many schedules, unless another thread has failed.

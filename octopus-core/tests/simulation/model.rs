@@ -203,10 +203,9 @@ impl Model {
                     Phase::Pausing => Some((fetching.turn_end, Due::Pause(*id)))
                         .filter(|_| fetching.turn_end < fetching.deadline)
                         .or(Some((fetching.deadline, Due::Wait(*id)))),
-                    Phase::Joining(_) | Phase::Polling(_) => fetching
-                        .hurry_at
-                        .filter(|_| !self.line.is_empty())
-                        .map(|at| (at, Due::Hurry(*id))),
+                    Phase::Joining(_) | Phase::Polling(_) => {
+                        fetching.hurry_at.map(|at| (at, Due::Hurry(*id)))
+                    }
                     Phase::Sending { since, .. } => Some((since + self.limits.send_timeout, Due::Send(*id))),
                 },
                 Stage::Answered(since) => Some((*since + self.limits.send_timeout, Due::Send(*id))), // [RP-03]
@@ -378,10 +377,8 @@ impl Model {
             } else if !self.line.is_empty() && self.turns() < self.limits.max_polls {
                 let id = self.line.remove(0);
                 self.turn(id);
-            } else if let Some(id) = self.too_long() {
-                self.hurries(id);
             } else {
-                break;
+                return self.shortens();
             }
         }
     }

@@ -35,6 +35,8 @@ pub(crate) enum Step {
     Wait(Duration),
     /// Time passes while the driver sleeps.
     Jump(Duration),
+    /// Time passes, and before the driver looks at its deadlines something else happens.
+    Lag(Duration),
     /// A user asks something of an instance.
     Ask(Who, Command),
     /// A user fetches.
@@ -196,7 +198,7 @@ impl Dice {
     }
 
     fn step(&mut self, users: u64) -> Step {
-        match self.roll(1_660) {
+        match self.roll(1_691) {
             0..240 => Step::Wait(self.wait()),
             240..560 => self.ask(users),
             560..1_060 => Step::End(self.pick(64), self.how()),
@@ -208,6 +210,7 @@ impl Dice {
             1_610..1_640 => self.ready(users),
             1_640..1_650 => Step::Late(self.pick(64)),
             1_650..1_659 => Step::Jump(Duration::from_millis(self.roll(40_000))),
+            1_659..1_690 => Step::Lag(self.wait()),
             _ => Step::Shutdown,
         }
     }

@@ -17,7 +17,9 @@ pub(super) struct Fetching {
     max_bytes: Option<NonZeroU64>,
     pub(super) deadline: Instant,
     pub(super) turn_end: Instant,
-    /// When its turn ends if others wait by then: it began when nobody did [LI-04].
+    /// Whether its turn is longer than it would be had others waited when it began, and when it ends for those who came
+    /// to wait [LI-04].
+    short_end: Option<Instant>,
     pub(super) hurry_at: Option<Instant>,
     pub(super) phase: Phase,
     turns: usize,
@@ -70,6 +72,7 @@ impl Model {
             max_bytes: fetch.max_bytes,
             deadline: now + wait,
             turn_end: now,
+            short_end: None,
             hurry_at: None,
             phase: Phase::Quiet,
             turns: 0,
@@ -110,7 +113,8 @@ impl Model {
         }
         fetching.turns += 1;
         fetching.turn_end = fetching.deadline.min(now + longest);
-        fetching.hurry_at = Some(now + short).filter(|at| is_long && *at < fetching.turn_end);
+        fetching.short_end = Some(now + short).filter(|at| is_long && *at < fetching.turn_end);
+        fetching.hurry_at = None;
         let life = self.life_of(id);
         if self.lives[&life].must_join {
             self.joins(id, life);
@@ -119,24 +123,33 @@ impl Model {
         }
     }
 
-    /// A turn that is longer than it would be had those who wait come before it.
-    pub(super) fn too_long(&self) -> Option<RequestId> {
-        let mut requests = self.requests.iter().filter(|_| !self.line.is_empty());
-        let is_too_long = |fetching: &Fetching| {
-            let runs = matches!(fetching.phase, Phase::Joining(_) | Phase::Polling(_));
-            runs && fetching.hurry_at.is_some_and(|at| at <= self.now)
-        };
-        let found = requests.find(|(_, request)| request.stage.fetching().is_some_and(is_too_long));
-        found.map(|(id, _)| *id)
+    /// Others wait: a long turn is to end when a short one would have, which may be past.
+    pub(super) fn shortens(&mut self) {
+        let now = self.now;
+        let waited_for = !self.line.is_empty();
+        let requests = self.requests.iter_mut().filter(|_| waited_for);
+        let mut late = Vec::new();
+        for (id, request) in requests {
+            if let Stage::Fetches(fetching) = &mut request.stage
+                && let Phase::Joining(_) | Phase::Polling(_) = fetching.phase
+                && let Some(end) = fetching.short_end.take()
+            {
+                fetching.hurry_at = Some(end);
+                late.extend((end <= now).then_some(*id));
+            }
+        }
+        late.into_iter().for_each(|id| self.hurries(id));
     }
 
-    /// It ends at once, losing nothing [LI-04].
+    /// It ends at once, losing nothing, or goes on where nobody waits any more [LI-04].
     pub(super) fn hurries(&mut self, id: RequestId) {
-        let now = self.now;
+        let (now, waited_for) = (self.now, !self.line.is_empty());
         let fetching = self.fetching(id);
-        fetching.hurry_at = None;
-        fetching.turn_end = fetching.turn_end.min(now);
-        if let Phase::Joining(call) | Phase::Polling(call) = fetching.phase {
+        let end = fetching.hurry_at.take();
+        if !waited_for {
+            fetching.short_end = end;
+        } else if let Phase::Joining(call) | Phase::Polling(call) = fetching.phase {
+            fetching.turn_end = fetching.turn_end.min(now);
             self.owed.push(Owed::Hurry(call));
         }
     }
