@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(DEFAULT_WAIT.as_millis(), 5_000);
     }
 
-    /// [CR-10] [LI-01] [LI-02] [NS-06] [LK-01] [RP-03] [LC-01] [AK-01] [AK-03] [D-23]
+    /// [CR-10] [LI-01] [LI-02] [CT-06] [LK-01] [RP-03] [LC-01] [AK-01] [AK-03] [D-23]
     #[test]
     fn limits_are_the_specifications() {
         let limits = Limits::default();
