@@ -335,7 +335,7 @@ impl Fetcher {
             let Some(answer) = flight.take() else {
                 return true;
             };
-            let mut found = false;
+            let (mut found, mut is_quiet) = (false, true);
             match answer {
                 Ok(response) => {
                     turn.reached = true;
@@ -344,6 +344,7 @@ impl Fetcher {
                     }
                     for (asked, what) in flight::sort(&flight.asked, response) {
                         let (topic, position) = (asked.topic.clone(), asked.position);
+                        is_quiet &= matches!(&what, What::Records(records) if records.is_empty());
                         match what {
                             What::Records(records) if records.is_empty() => {}
                             What::Records(records) => {
@@ -371,6 +372,7 @@ impl Fetcher {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a fetch failed");
+                    is_quiet = false;
                     flight
                         .asked
                         .iter()
@@ -382,6 +384,10 @@ impl Fetcher {
                         turn.refused.extend(topics.map(|topic| (topic, error.clone())));
                     }
                 }
+            }
+            // What an earlier turn asked tells nothing of what has come since: this one asks for itself, at once.
+            if is_quiet && !turn.asked.contains_key(&broker) {
+                return false;
             }
             let now = Instant::now();
             let (at, pace) = turn.asked.entry(broker).or_insert((now, PACE));

@@ -62,6 +62,40 @@ async fn a_hurried_turn_leaves_its_fetch_to_the_next_one() {
     assert_eq!(asked(), before + 1);
 }
 
+/// [LI-04] A turn that finds only that nothing had come before it asks at once, however short it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_answer_from_before_a_turn_is_not_all_that_it_asks() {
+    let world = World::embedded().await;
+    world.topic("a", &["a0"]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.assign(&["a"]);
+    assert_eq!(one.read(1).await, ["a0"]);
+    let asked = || world.received(ApiKey::Fetch).len();
+    let is_asked = || {
+        let before = asked();
+        async move {
+            while asked() == before {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    for _ in 0..5 {
+        one.turn_until(Duration::from_millis(60), is_asked())
+            .await
+            .unwrap();
+        // The broker's answer comes after 40 ms, unless the machine is slow; it is kept for 2 s.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Too short for a second question behind the pause that follows on an empty answer.
+        let asks = tokio::time::timeout(Duration::from_secs(1), is_asked());
+        let (turn, asks) = tokio::join!(one.turn(Duration::from_millis(35)), asks);
+        assert_eq!(turn.unwrap().values, [""; 0]);
+        if asks.is_ok() {
+            return;
+        }
+    }
+    panic!("it does not ask");
+}
+
 /// [FE-11] Records that a hurried turn has are its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hurried_turn_gives_what_it_has() {
