@@ -8,10 +8,13 @@ use std::{
 
 use octopus_core::{
     Effect, Error, Fetch, FetchPlan, Fetched, Join, Outcome, Position, Reply, RequestId, Subject,
-    TopicPartition, limits::MAX_WAIT,
+    TopicPartition,
 };
 
 use super::{Call, Life, Model, Owed, Stage, Why, instance::Reads};
+
+/// [FE-08]
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 pub(super) struct Fetching {
     max_bytes: Option<NonZeroU64>,
@@ -66,7 +69,10 @@ impl Model {
         let now = self.now;
         let i = self.life(life);
         i.rejoin_at = None;
-        let wait = fetch.timeout.unwrap_or(i.settings.request_timeout).min(MAX_WAIT); // [FE-08]
+        let wait = fetch
+            .timeout
+            .unwrap_or(i.settings.request_timeout)
+            .min(LONGEST_WAIT); // [FE-08]
         let is_quiet = i.reads == Reads::Nothing;
         let fetching = Fetching {
             max_bytes: fetch.max_bytes,
