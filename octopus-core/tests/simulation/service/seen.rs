@@ -1,6 +1,6 @@
 //! What the engine was seen to do: a run that never gets to some answer proves nothing about it.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use octopus_core::{Action, Effect, Reply};
 
@@ -25,13 +25,14 @@ impl Seen {
             40002, 40301, 40401, 40402, 40403, 40601, 40801, 40902, 40903, 40904, 42901, 500, 50002, 50003,
             503, 50302,
         ];
-        const OTHERS: [&str; 21] = [
+        const OTHERS: [&str; 23] = [
             "abort",
             "assignments",
             "beginning and end",
             "cancel",
             "close",
-            "commit",
+            "commit of positions",
+            "commit of what was processed",
             "committed",
             "created",
             "empty",
@@ -39,6 +40,7 @@ impl Seen {
             "hurry",
             "join",
             "join behind a commit",
+            "join without a fetch",
             "leave",
             "no content",
             "offsets",
@@ -57,15 +59,19 @@ impl Seen {
 
 fn kind(action: &Action) -> (&'static str, u32) {
     let kind = match action {
-        Action::Call { effect, .. } => match effect {
+        Action::Call { effect, within, .. } => match effect {
             Effect::Open(_) => "open",
             Effect::Close => "close",
             Effect::Topics(_) => "topics",
+            Effect::Join(_) if *within > Duration::from_secs(1) => "join without a fetch",
             Effect::Join(join) if join.commit.is_empty() => "join",
             Effect::Join(_) => "join behind a commit",
             Effect::Leave => "leave",
             Effect::Fetch(_) => "fetch",
-            Effect::Commit(_) => "commit",
+            Effect::Commit(commits) if commits.iter().any(|commit| !commit.metadata.is_empty()) => {
+                "commit of what was processed"
+            }
+            Effect::Commit(_) => "commit of positions",
             Effect::Committed(_) => "committed",
             Effect::Start(_) => "start",
             Effect::Bounds(..) => "beginning and end",
