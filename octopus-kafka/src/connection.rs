@@ -10,7 +10,7 @@ use std::{
     ops::RangeInclusive,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -56,6 +56,8 @@ struct Shared {
     quiet: Notify,
     /// Held by each request until it is in its line, and alone by a sign-in while the session is renewed.
     gate: RwLock<()>,
+    /// Whether the session is being renewed; only that is without its answer then.
+    is_renewing: AtomicBool,
     /// Why the connection is of no more use; both tasks end at once when it is set, and the stream with them.
     fault: watch::Sender<Option<Arc<str>>>,
     state: Mutex<State>,
@@ -131,6 +133,7 @@ impl Connection {
             in_flight: AtomicUsize::new(0),
             quiet: Notify::new(),
             gate: RwLock::new(()),
+            is_renewing: AtomicBool::new(false),
             fault: watch::Sender::new(None),
             state: Mutex::new(state),
         });
@@ -241,8 +244,11 @@ impl Connection {
         })
     }
 
-    /// The requests without their answer.
+    /// The requests without their answer, but for a sign-in: that is no reason to open one more connection.
     pub(crate) fn in_flight(&self) -> usize {
+        if self.shared.is_renewing.load(Ordering::Acquire) {
+            return 0;
+        }
         self.shared.in_flight.load(Ordering::Acquire)
     }
 

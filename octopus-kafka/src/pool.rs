@@ -123,6 +123,8 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct NoConnection {
     pub(crate) kind: Kind,
+    /// The time was over before anything was found out.
+    pub(crate) is_late: bool,
     /// When it may be tried again.
     pub(crate) next: Instant,
 }
@@ -173,6 +175,7 @@ impl Pool {
         let broker = self.broker(address);
         let late = |kind| NoConnection {
             kind,
+            is_late: true,
             next: Instant::now(),
         };
         let mut at_broker = None;

@@ -10,7 +10,11 @@ mod node;
 
 use std::{env, io, time::Duration};
 
-pub use self::{answer::reads, closed::ClosedPort, node::Node};
+pub use self::{
+    answer::reads,
+    closed::ClosedPort,
+    node::{Node, Secured},
+};
 use tokio::sync::OnceCell;
 
 use crate::broker::{self, Broker};

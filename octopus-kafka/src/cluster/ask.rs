@@ -93,6 +93,8 @@ impl Cluster {
         avoid: &[Arc<str>],
         deadline: Instant,
     ) -> Result<(Arc<str>, Lease), Error> {
+        // Why there is none, as far as it was found out.
+        let mut known = None;
         loop {
             let mut addresses = self.known_addresses();
             addresses.sort_by_key(|address| (avoid.contains(address), self.0.pool.standing(address)));
@@ -110,6 +112,9 @@ impl Cluster {
                     Err(no) => {
                         earliest = Some(earliest.map_or(no.next, |earliest: Instant| earliest.min(no.next)));
                         all_refuse &= matches!(no.kind, Kind::SignIn(_));
+                        if !no.is_late {
+                            known = Some(no.kind.clone());
+                        }
                         last = no.kind;
                     }
                 }
@@ -122,8 +127,8 @@ impl Cluster {
                 Some(next) => sleep_until(next.max(Instant::now() + AGAIN).min(deadline)).await,
                 None => {
                     sleep_until(deadline).await;
-                    let kind = match last {
-                        Kind::Malformed | Kind::SignIn(_) | Kind::Unreachable(_) => last,
+                    let kind = match known.unwrap_or(last) {
+                        kind @ (Kind::Malformed | Kind::SignIn(_) | Kind::Unreachable(_)) => kind,
                         Kind::Timeout
                         | Kind::Closed { .. }
                         | Kind::Unsupported

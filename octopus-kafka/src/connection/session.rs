@@ -2,7 +2,7 @@
 
 use std::{
     hash::{BuildHasher as _, RandomState},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, SystemTime},
 };
 
@@ -180,6 +180,7 @@ impl Connection {
         let _alone = self.shared.gate.write().await;
         self.shared.quiet().await;
         let used = self.shared.lock().used;
+        self.shared.is_renewing.store(true, Ordering::Release);
         let deadline = Instant::now() + RENEWAL;
         let renewed = self.authenticate(sasl, credential, host(address), deadline).await;
         if renewed.is_err() {
@@ -188,6 +189,7 @@ impl Connection {
         }
         // A connection that nobody uses is idle, however often its session is renewed.
         self.shared.lock().used = used;
+        self.shared.is_renewing.store(false, Ordering::Release);
         renewed
     }
 }

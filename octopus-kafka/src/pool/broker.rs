@@ -123,6 +123,7 @@ impl Broker {
         let Ok((crowd, dial)) = timeout_at(deadline, turn).await else {
             return Err(NoConnection {
                 kind: Kind::Unreachable(format!("{} in time", self.address).into()),
+                is_late: true,
                 next: Instant::now(),
             });
         };
@@ -166,6 +167,7 @@ impl Broker {
         // Nobody closes the semaphore.
         permit.map(|permit| (held, permit)).map_err(|_| NoConnection {
             kind: Kind::Timeout,
+            is_late: false,
             next: Instant::now(),
         })
     }

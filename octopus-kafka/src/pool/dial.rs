@@ -29,6 +29,7 @@ impl Dial {
         match (&self.why, self.next) {
             (Some(kind), Some(next)) if next > now => Err(NoConnection {
                 kind: kind.clone(),
+                is_late: false,
                 next,
             }),
             _ => Ok(()),
@@ -97,7 +98,11 @@ impl Broker {
                 let next = Instant::now() + backoff::wait(dial.failures, chance);
                 dial.next = Some(next);
                 dial.why = Some(kind.clone());
-                Err(NoConnection { kind, next })
+                Err(NoConnection {
+                    kind,
+                    is_late: false,
+                    next,
+                })
             }
         }
     }

@@ -1,5 +1,7 @@
 //! One node of Apache Kafka, from Maven Central's jars.
 
+mod secure;
+
 use std::{
     fs::{self, File},
     io,
@@ -21,7 +23,25 @@ const LOOKS: u32 = 900;
 #[derive(Debug)]
 pub struct Node {
     address: String,
+    secured: [String; 3],
     process: Child,
+}
+
+/// What a node with secured listeners shows and takes. Beside its plain one it has one with a sign-in, one with TLS and
+/// a sign-in, and one with TLS that wants a certificate of its clients. By PLAIN and SCRAM (SHA-256 and SHA-512) the
+/// user `octopus` signs in, by OAUTHBEARER whoever says so without a signature.
+#[derive(Debug, Clone)]
+pub struct Secured {
+    /// The node's private key (PKCS #8) and its certificate for `localhost`, in PEM.
+    pub identity: String,
+    /// Who signed its clients' certificates, in PEM.
+    pub clients: String,
+    /// The password of its user: no quotes, backslashes, commas or brackets.
+    pub password: String,
+    /// How long a session lasts at most.
+    pub session: Duration,
+    /// The port that the listener with a sign-in and without TLS tells clients to connect to; its own if it is none.
+    pub advertised: Option<u16>,
 }
 
 impl Node {
@@ -31,13 +51,33 @@ impl Node {
     ///
     /// Where Maven or Java fails, or the node does not answer within 90 s; its log is named.
     pub fn start() -> io::Result<Self> {
+        Self::start_with(None)
+    }
+
+    /// As [`start`](Self::start), with secured listeners as well.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn start_secured(secured: &Secured) -> io::Result<Self> {
+        Self::start_with(Some(secured))
+    }
+
+    fn start_with(secured: Option<&Secured>) -> io::Result<Self> {
         let home = home();
         let jars = jars(&home)?;
         let (broker, controller) = (free_port()?, free_port()?);
         let data = home.join(format!("node-{broker}"));
         fs::create_dir_all(&data)?;
         let conf = data.join("server.properties");
-        fs::write(&conf, properties(broker, controller, &data))?;
+        let ports = [free_port()?, free_port()?, free_port()?];
+        let mut lines = properties(broker, controller, &data);
+        let mut users = Vec::new();
+        if let Some(secured) = secured {
+            lines = secure::properties(lines, secured, ports, &data)?;
+            users = secure::users(secured);
+        }
+        fs::write(&conf, lines)?;
         let log4j = data.join("log4j2.properties");
         fs::write(&log4j, LOG4J)?;
         let classes = format!("{}/*", jars.display());
@@ -55,6 +95,7 @@ impl Node {
                 "-c",
             ])
             .arg(&conf)
+            .args(users)
             .stdout(Stdio::null())
             .status()?;
         if !format.success() {
@@ -79,6 +120,7 @@ impl Node {
             .spawn()?;
         let node = Self {
             address: format!("127.0.0.1:{broker}"),
+            secured: ports.map(|port| format!("localhost:{port}")),
             process,
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, broker));
@@ -97,6 +139,24 @@ impl Node {
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Where it wants a sign-in; of use only for a node that was [started so](Self::start_secured).
+    #[must_use]
+    pub fn sasl_address(&self) -> &str {
+        &self.secured[0]
+    }
+
+    /// Where it wants TLS and a sign-in; as there.
+    #[must_use]
+    pub fn sasl_tls_address(&self) -> &str {
+        &self.secured[1]
+    }
+
+    /// Where it wants TLS and a certificate; as there.
+    #[must_use]
+    pub fn mutual_tls_address(&self) -> &str {
+        &self.secured[2]
     }
 }
 

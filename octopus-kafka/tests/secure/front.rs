@@ -2,6 +2,7 @@
 
 use std::{
     io::Cursor,
+    net::TcpListener,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -15,32 +16,33 @@ use rustls::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, copy_bidirectional},
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
+    net::TcpStream,
+    runtime::Builder,
+    sync::oneshot,
 };
 use tokio_rustls::TlsAcceptor;
 
 use super::certificate::Signed;
 
-/// Listens on loopback and hands everything on.
+/// Listens on loopback and hands everything on, on a thread of its own: no test's runtime ends it.
 pub(crate) struct Front {
     pub(crate) port: u16,
     accepted: Arc<AtomicUsize>,
-    listener: Option<TcpListener>,
-    serving: Option<JoinHandle<()>>,
+    listener: TcpListener,
+    /// Dropped, it ends the thread.
+    ends: Vec<oneshot::Sender<()>>,
 }
 
 impl Front {
     /// Listens, and lets everybody wait.
-    pub(crate) async fn new() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .expect("a front of a test");
+    pub(crate) fn new() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        listener.set_nonblocking(true).expect("a listener");
         Self {
-            port: listener.local_addr().expect("a front of a test").port(),
+            port: listener.local_addr().expect("an address").port(),
             accepted: Arc::default(),
-            listener: Some(listener),
-            serving: None,
+            listener,
+            ends: Vec::new(),
         }
     }
 
@@ -56,33 +58,38 @@ impl Front {
 
     /// Serves: hands everything on to `address`, out of TLS where there is an acceptor.
     pub(crate) fn serve(&mut self, address: String, tls: Option<TlsAcceptor>) {
-        let listener = self.listener.take().expect("it does not serve yet");
+        let listener = self.listener.try_clone().expect("a listener");
         let accepted = Arc::clone(&self.accepted);
-        self.serving = Some(tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.expect("a front of a test");
-                accepted.fetch_add(1, Ordering::Relaxed);
-                let (address, tls) = (address.clone(), tls.clone());
-                tokio::spawn(async move {
-                    match tls {
-                        None => hand_on(stream, &address).await,
-                        Some(tls) => {
-                            if let Ok(stream) = tls.accept(stream).await {
-                                hand_on(stream, &address).await;
-                            }
-                        }
-                    }
-                });
-            }
-        }));
+        let (end, ended) = oneshot::channel::<()>();
+        self.ends.push(end);
+        std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                tokio::select! {
+                    _ = ended => {}
+                    () = accept(listener, &address, tls, &accepted) => {}
+                }
+            });
+        });
     }
 }
 
-impl Drop for Front {
-    fn drop(&mut self) {
-        if let Some(serving) = &self.serving {
-            serving.abort();
-        }
+async fn accept(listener: TcpListener, address: &str, tls: Option<TlsAcceptor>, accepted: &AtomicUsize) {
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+    loop {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        accepted.fetch_add(1, Ordering::Relaxed);
+        let (address, tls) = (address.to_owned(), tls.clone());
+        tokio::spawn(async move {
+            match tls {
+                None => hand_on(stream, &address).await,
+                Some(tls) => {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        hand_on(stream, &address).await;
+                    }
+                }
+            }
+        });
     }
 }
 

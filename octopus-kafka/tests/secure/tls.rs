@@ -25,7 +25,7 @@ fn cluster(address: String, tls: Option<Tls>) -> Cluster {
 
 /// An embedded broker behind TLS, at `localhost`.
 async fn behind_tls(shown: &Signed, clients: Option<&str>) -> (Broker, Front) {
-    let mut front = Front::new().await;
+    let mut front = Front::new();
     let mut config = broker::Config::default();
     config.advertised = Some(("localhost".to_owned(), front.port));
     let broker = Broker::start(config).await.expect("an embedded broker");
