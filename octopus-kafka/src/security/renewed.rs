@@ -18,6 +18,8 @@ const DUE: u32 = 80;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a source is let alone after it failed.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The shortest life that is of any use.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest life that is believed.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -132,6 +134,11 @@ impl<C> Inner<C> {
             Ok(issued) => issued,
             Err(_) => Err(NotIssued::new("no answer in time")),
         };
+        let issued = issued.and_then(|issued| match issued.lifetime {
+            // It would be asked for again and again.
+            Some(life) if life < SHORTEST => Err(NotIssued::new("it ends at once")),
+            Some(_) | None => Ok(issued),
+        });
         let now = Instant::now();
         let mut state = self.lock();
         match issued {

@@ -77,7 +77,11 @@ impl Tls {
     }
 
     /// Shakes hands over a stream with the host of this name or address.
-    pub(crate) async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
+    ///
+    /// # Errors
+    ///
+    /// Where the other side breaks off, is not to be believed, or takes too long; in words for the log.
+    pub async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {

@@ -232,7 +232,7 @@ async fn a_refused_token_is_acknowledged_and_had_anew() {
         .await
         .0
         .unwrap();
-    assert_eq!(source.issued.load(std::sync::atomic::Ordering::Relaxed), 2);
+    assert_eq!(source.issued.load(Ordering::Relaxed), 2);
 }
 
 /// Tokens `token-0`, `token-1` and so on.
@@ -243,7 +243,7 @@ struct Numbered {
 
 impl Source<Token> for Arc<Numbered> {
     fn issue(&self) -> Issuing<'_, Token> {
-        let number = self.issued.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = self.issued.fetch_add(1, Ordering::Relaxed);
         let credential = Token::new(format!("token-{number}").into());
         Box::pin(async move {
             Ok(Issued {
@@ -439,7 +439,7 @@ async fn without_a_new_credential_a_session_lasts_to_its_end() {
     struct Once(AtomicU32);
     impl Source<Token> for Once {
         fn issue(&self) -> Issuing<'_, Token> {
-            let first = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+            let first = self.0.fetch_add(1, Ordering::Relaxed) == 0;
             Box::pin(async move {
                 let issued = Issued {
                     credential: Token::new("once".into()),

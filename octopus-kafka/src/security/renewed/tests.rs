@@ -131,3 +131,20 @@ async fn one_that_was_refused_is_not_used_again_and_a_newer_one_is_kept() {
     assert_eq!(source.asked.load(Ordering::Relaxed), 2);
     assert_eq!(format!("{renewed:?}"), "Renewed");
 }
+
+/// [ER-05] one that has ended when it comes is none, and is not asked for in a busy loop.
+#[tokio::test(start_paused = true)]
+async fn one_that_ends_at_once_is_none() {
+    struct Ended;
+    impl Source<()> for Ended {
+        fn issue(&self) -> Issuing<'_, ()> {
+            let issued = Issued {
+                credential: (),
+                lifetime: Some(Duration::from_millis(999)),
+            };
+            Box::pin(std::future::ready(Ok(issued)))
+        }
+    }
+    let got = Renewed::new(Ended).get().await;
+    assert_eq!(got, Err(NotIssued::new("it ends at once")));
+}
