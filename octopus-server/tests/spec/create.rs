@@ -1,4 +1,4 @@
-//! Create: names, settings, limits, and when there can be no instance at all.
+//! Create: names, limits, and when there can be no instance at all.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -6,16 +6,17 @@ use octopus_auth::{Caller, Checked, Credentials, TokenCheck};
 use octopus_core::Limits;
 use octopus_kafka::{
     Cluster, Config,
-    broker::{ApiKey, Request, always},
+    broker::{ApiKey, always},
     testing::ClosedPort,
 };
 use octopus_server::Server;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{BINARY, Client, JSON, Response},
+    client::{BINARY, Client, Response},
     raw::{GROUP, INSTANCE, Raw, is_error},
     service::Service,
+    settings::last_min_bytes,
 };
 
 /// [CR-01] [CR-04] [CR-05] [CR-08] without a body: a name of the service's, binary, from the end, no commit of its own,
@@ -182,246 +183,6 @@ async fn an_instance_without_a_name_is_given_twelve_digits() {
     }
 }
 
-/// [CR-04] [D-07] `format` in any case, shown by what reads the instance.
-#[tokio::test]
-async fn a_format_is_binary_or_json() {
-    let service = Service::start().await;
-    let user = service.user(1);
-    for (format, accept) in [
-        (json!("binary"), BINARY),
-        (json!("Binary"), BINARY),
-        (json!("BINARY"), BINARY),
-        (json!(null), BINARY),
-        (json!("json"), JSON),
-        (json!("Json"), JSON),
-        (json!("JSON"), JSON),
-    ] {
-        let settings = json!({"name": "i", "format": format, "consumer.request.timeout.ms": 0});
-        create(&user, &settings).await.expect(200);
-        user.fetch(INSTANCE, "", accept).await.expect(200);
-        let other = if accept == JSON { BINARY } else { JSON };
-        assert_eq!(
-            user.fetch(INSTANCE, "", other).await.error(),
-            (406, 40601),
-            "{format}"
-        );
-        user.delete(INSTANCE).await.expect(204);
-    }
-    for format in [
-        json!("avro"),
-        json!("jsonschema"),
-        json!("protobuf"),
-        json!("AVRO"),
-        json!("xml"),
-        json!(""),
-        json!(" json"),
-        json!(1),
-        json!(true),
-        json!(["json"]),
-        json!({}),
-    ] {
-        let reply = create(&user, &json!({"format": format})).await;
-        is_error(
-            &format.to_string(),
-            &reply,
-            422,
-            422,
-            "format must be binary or json",
-        );
-    }
-}
-
-/// [CR-05] [FE-15] `auto.offset.reset` in any case, shown by where a group that never committed stands.
-#[tokio::test]
-async fn reading_starts_where_auto_offset_reset_says() {
-    let service = Service::start().await;
-    let user = service.user(1);
-    service.topic(&user, "t");
-    service.write(&user, "t", &[b"0", b"1", b"2"]);
-    for (reset, start) in [
-        (json!("earliest"), Some(0)),
-        (json!("EARLIEST"), Some(0)),
-        (json!("latest"), Some(3)),
-        (json!("Latest"), Some(3)),
-        (json!(null), Some(3)),
-        (json!("none"), None),
-        (json!("NONE"), None),
-    ] {
-        let group = format!("g-{}", reset.as_str().unwrap_or("null"));
-        let path = format!("/api/v2/consumers/{group}");
-        let settings = json!({"name": "i", "auto.offset.reset": reset}).to_string();
-        user.post(&path, &settings).await.expect(200);
-        let instance = format!("{path}/instances/i");
-        assign(&user, &instance).await;
-        let reply = user.post(&format!("{instance}/offsets"), "").await;
-        match start {
-            Some(_) => assert_eq!(reply.expect(200).text(), "[]"),
-            None => is_error("none", &reply, 500, 50002, "auto.offset.reset is none"),
-        }
-        assert_eq!(service.committed(&user, &group, "t"), start, "{reset}");
-        user.delete(&instance).await.expect(204);
-    }
-    let rule = "auto.offset.reset must be earliest, latest or none";
-    for reset in [
-        json!("smallest"),
-        json!(""),
-        json!(" latest"),
-        json!("by_duration:PT1H"),
-        json!(0),
-        json!(true),
-        json!([]),
-        json!({}),
-    ] {
-        let reply = create(&user, &json!({"auto.offset.reset": reset})).await;
-        is_error(&reset.to_string(), &reply, 422, 42204, rule);
-    }
-}
-
-/// [CR-05] [AK-06] `auto.commit.enable` in any case, as a boolean or a string, shown by what a delete commits.
-#[tokio::test]
-async fn auto_commit_is_true_or_false() {
-    let service = Service::start().await;
-    let user = service.user(1);
-    service.topic(&user, "t");
-    service.write(&user, "t", &[b"0"]);
-    for (enable, commits) in [
-        (json!(true), true),
-        (json!("true"), true),
-        (json!("TRUE"), true),
-        (json!("True"), true),
-        (json!(false), false),
-        (json!("false"), false),
-        (json!("fAlse"), false),
-        (json!(null), false),
-    ] {
-        let group = format!(
-            "g-{}-{}",
-            enable.is_string(),
-            enable.as_str().unwrap_or(&enable.to_string())
-        );
-        let path = format!("/api/v2/consumers/{group}");
-        let settings = json!({"name": "i", "auto.offset.reset": "earliest", "auto.commit.enable": enable});
-        user.post(&path, &settings.to_string()).await.expect(200);
-        let instance = format!("{path}/instances/i");
-        assign(&user, &instance).await;
-        let read = service.soon(user.fetch(&instance, "", BINARY)).await;
-        assert_eq!(read.expect(200).json()[0]["offset"], 0);
-        user.delete(&instance).await.expect(204);
-        assert_eq!(
-            service.committed(&user, &group, "t"),
-            commits.then_some(1),
-            "{enable}"
-        );
-    }
-    for enable in [
-        json!("yes"),
-        json!(""),
-        json!("true "),
-        json!("1"),
-        json!(0),
-        json!(1),
-        json!([true]),
-        json!({}),
-    ] {
-        let reply = create(&user, &json!({"auto.commit.enable": enable})).await;
-        is_error(
-            &enable.to_string(),
-            &reply,
-            422,
-            42204,
-            "auto.commit.enable must be true or false",
-        );
-    }
-}
-
-/// What is no whole number of at least 0.
-const NO_NUMBERS: &[&str] = &[
-    "-1", "1.5", "-0.5", "1e-3", "-1e400", "\"-1\"", "\"1.5\"", "\"5.0\"", "\"\"", "\" 5\"", "\"5 \"",
-    "\"+5\"", "\"1e3\"", "\"0x5\"", "\"five\"", "true", "false", "[]", "[5]", "{}",
-];
-
-/// [CR-06] [CR-07] [D-06] `fetch.min.bytes` as a number or a string, shown by what the broker is asked to wait for.
-#[tokio::test]
-async fn fetch_min_bytes_is_what_a_broker_waits_for() {
-    let service = Service::start().await;
-    let user = service.user(1);
-    service.topic(&user, "t");
-    let digits = "9".repeat(1000);
-    for (written, asked) in [
-        ("0", 0),
-        ("\"0\"", 0),
-        ("1", 1),
-        ("100", 100),
-        ("\"100\"", 100),
-        ("100.0", 100),
-        ("1e2", 100),
-        ("\"00100\"", 100),
-        ("2147483647", i32::MAX),
-        ("2147483648", i32::MAX),
-        ("\"99999999999999999999\"", i32::MAX),
-        ("1e300", i32::MAX),
-        (&digits, i32::MAX),
-        ("null", 1),
-    ] {
-        let body = format!(r#"{{"name": "i", "fetch.min.bytes": {written}}}"#);
-        user.post(GROUP, &body).await.expect(200);
-        assign(&user, INSTANCE).await;
-        let before = service.asked(ApiKey::Fetch).len();
-        let fetch = waiting(&service, &user, INSTANCE).await;
-        service.was_asked(ApiKey::Fetch, before + 1).await;
-        assert_eq!(last_min_bytes(&service), asked, "{written:.40}");
-        service.clock.advance(Duration::from_secs(5));
-        fetch.await.unwrap().expect(200);
-        user.delete(INSTANCE).await.expect(204);
-    }
-    let rule = "fetch.min.bytes must be a whole number of at least 0";
-    for written in NO_NUMBERS {
-        let body = format!(r#"{{"name": "i", "fetch.min.bytes": {written}}}"#);
-        is_error(written, &user.post(GROUP, &body).await, 422, 42204, rule);
-    }
-}
-
-/// [CR-06] [CR-08] [FE-08] [D-06] [D-19] `consumer.request.timeout.ms` as a number or a string, shown by how long a fetch
-/// that names no wait of its own waits.
-#[tokio::test]
-async fn the_request_timeout_is_the_wait_of_a_fetch_that_names_none() {
-    let service = Service::start().await;
-    let user = service.user(1);
-    let digits = "9".repeat(1000);
-    for (written, wait) in [
-        ("0", 0),
-        ("\"0\"", 0),
-        ("1", 1),
-        ("250", 250),
-        ("\"250\"", 250),
-        ("250.0", 250),
-        ("2.5e2", 250),
-        ("29999", 29_999),
-        ("30000", 30_000),
-        ("30001", 30_000),
-        ("\"999999\"", 30_000),
-        ("1e300", 30_000),
-        (&digits, 30_000),
-        ("null", 5_000),
-    ] {
-        let body = format!(r#"{{"name": "i", "consumer.request.timeout.ms": {written}}}"#);
-        user.post(GROUP, &body).await.expect(200);
-        let fetch = waiting(&service, &user, INSTANCE).await;
-        if wait > 0 {
-            service.clock.advance(Duration::from_millis(wait - 1));
-            still(&fetch).await;
-            service.clock.advance(Duration::from_millis(1));
-        }
-        assert_eq!(fetch.await.unwrap().expect(200).text(), "[]", "{written:.40}");
-        user.delete(INSTANCE).await.expect(204);
-    }
-    let rule = "consumer.request.timeout.ms must be a whole number of at least 0";
-    for written in NO_NUMBERS {
-        let body = format!(r#"{{"name": "i", "consumer.request.timeout.ms": {written}}}"#);
-        is_error(written, &user.post(GROUP, &body).await, 422, 42204, rule);
-    }
-}
-
 /// [CR-09] [D-29] [LC-02] a name is taken once a group, also by one who is past the limit, until it is deleted.
 #[tokio::test]
 async fn a_name_that_the_group_has_is_409() {
@@ -493,19 +254,7 @@ async fn a_user_holds_4_instances_and_the_service_12() {
 /// [CR-11] while the instances close, a create is told to come again; [D-44] before it is told of anything else.
 #[tokio::test]
 async fn while_the_service_shuts_down_a_create_is_503() {
-    let mut service = Service::start().await;
-    let user = service.user(1);
-    service.topic(&user, "t");
-    service.write(&user, "t", &[b"0"]);
-    for name in ["i", "b", "c", "d"] {
-        let settings = json!({"name": name, "auto.offset.reset": "earliest", "auto.commit.enable": true});
-        create(&user, &settings).await.expect(200);
-    }
-    assign(&user, INSTANCE).await;
-    service.soon(user.fetch(INSTANCE, "", BINARY)).await.expect(200);
-    // Its last commit keeps the service until the clock is moved.
-    service.broker.faults().on(ApiKey::OffsetCommit, always()).never();
-    service.stop();
+    let (mut service, user) = stopping().await;
     for name in ["i", "new"] {
         let reply = create(&user, &json!({"name": name})).await;
         is_error(name, &reply, 503, 503, "retry once it is back");
@@ -591,7 +340,25 @@ async fn a_create_that_was_not_answered_is_undone() {
     created.expect(200);
 }
 
-async fn create(user: &Client, settings: &Value) -> Response {
+/// A service that shuts down, as long as its clock stands: the last commit of one of a user's four instances is not
+/// answered.
+pub(crate) async fn stopping() -> (Service, Client) {
+    let mut service = Service::start().await;
+    let user = service.user(1);
+    service.topic(&user, "t");
+    service.write(&user, "t", &[b"0"]);
+    for name in ["i", "b", "c", "d"] {
+        let settings = json!({"name": name, "auto.offset.reset": "earliest", "auto.commit.enable": true});
+        create(&user, &settings).await.expect(200);
+    }
+    assign(&user, INSTANCE).await;
+    service.soon(user.fetch(INSTANCE, "", BINARY)).await.expect(200);
+    service.broker.faults().on(ApiKey::OffsetCommit, always()).never();
+    service.stop();
+    (service, user)
+}
+
+pub(crate) async fn create(user: &Client, settings: &Value) -> Response {
     user.post(GROUP, &settings.to_string()).await
 }
 
@@ -614,7 +381,7 @@ async fn eventually<'a>(
     panic!("it does not come");
 }
 
-async fn assign(user: &Client, instance: &str) {
+pub(crate) async fn assign(user: &Client, instance: &str) {
     let partitions = r#"{"partitions": [{"topic": "t", "partition": 0}]}"#;
     user.post(&format!("{instance}/assignments"), partitions)
         .await
@@ -622,7 +389,11 @@ async fn assign(user: &Client, instance: &str) {
 }
 
 /// A fetch beside the test that names no wait, once the service has it.
-async fn waiting(service: &Service, user: &Client, instance: &str) -> tokio::task::JoinHandle<Response> {
+pub(crate) async fn waiting(
+    service: &Service,
+    user: &Client,
+    instance: &str,
+) -> tokio::task::JoinHandle<Response> {
     let came = service.arrivals();
     let (user, instance) = (user.clone(), instance.to_owned());
     let fetch = tokio::spawn(async move { user.fetch(&instance, "", BINARY).await });
@@ -631,23 +402,15 @@ async fn waiting(service: &Service, user: &Client, instance: &str) -> tokio::tas
 }
 
 /// Whoever is told of what happened until here has been, and it is not this fetch.
-async fn still(fetch: &tokio::task::JoinHandle<Response>) {
+pub(crate) async fn still(fetch: &tokio::task::JoinHandle<Response>) {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
     assert!(!fetch.is_finished());
 }
 
-fn last_min_bytes(service: &Service) -> i32 {
-    let fetches = service.asked(ApiKey::Fetch);
-    let Some(Request::Fetch(fetch)) = fetches.last().map(|received| &received.request) else {
-        panic!("a fetch of the broker");
-    };
-    fetch.min_bytes
-}
-
 /// Lets everyone in.
-struct Anyone;
+pub(crate) struct Anyone;
 
 impl TokenCheck for Anyone {
     fn check<'a>(&'a self, credentials: &'a Credentials) -> Checked<'a> {

@@ -9,9 +9,12 @@ mod callers;
 #[path = "../support/client.rs"]
 mod client;
 mod create;
+mod differences;
+mod errors;
 mod fields;
 mod lock;
 mod offsets;
+mod order;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod raw;
 #[allow(dead_code, reason = "each section takes what it needs")]
@@ -20,5 +23,6 @@ mod requests;
 mod routes;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod service;
+mod settings;
 mod slow;
 mod subscription;
