@@ -5,6 +5,7 @@ use tokio::task::yield_now;
 
 use crate::{
     client::{Client, get},
+    counted::counted,
     server::{Server, WINDOW},
 };
 
@@ -13,7 +14,12 @@ const TWO_MIB: usize = 2 * 1024 * 1024;
 /// [RP-05]
 #[tokio::test]
 async fn a_reply_of_any_size_and_shape_that_is_read_whole_is_delivered() {
-    let mut server = Server::start().await;
+    for is_vectored in [true, false] {
+        read_whole(counted(is_vectored).await.0).await;
+    }
+}
+
+async fn read_whole(mut server: Server) {
     let mut client = Client::connect(&server).await;
     for kind in ["one", "slices", "streamed"] {
         for length in [1, WINDOW - 1, WINDOW, WINDOW + 1, TWO_MIB, 3 * TWO_MIB + 1] {
@@ -115,6 +121,28 @@ async fn a_reply_without_a_body_is_sent() {
         assert!(reply.head.starts_with("HTTP/1.1 204"), "{}", reply.head);
         assert_eq!(reply.body.len(), 0);
     }
+}
+
+/// hyper drops the body of a reply to HEAD unsent: its receipt cannot say that it was delivered, and the connection
+/// goes on.
+#[tokio::test]
+async fn a_reply_to_head_has_no_body_and_is_told_once() {
+    let mut server = Server::start().await;
+    let mut client = Client::connect(&server).await;
+    for _ in 0..2 {
+        client
+            .send("HEAD /one/1000 HTTP/1.1\r\nHost: octopus\r\n\r\n")
+            .await;
+        let head = client.head().await;
+        assert!(head.contains("content-length: 1000\r\n"), "{head}");
+        server.started().await;
+        assert_eq!(server.fate().await.1, Fate::Dropped);
+        client.get("/one/10").await;
+        assert_eq!(client.reply().await.body.len(), 10);
+        server.started().await;
+        assert_eq!(server.fate().await.1, Fate::Delivered);
+    }
+    server.ends_quietly().await;
 }
 
 /// The rest of a large request is thrown away before the close: else a reset would stop the client from

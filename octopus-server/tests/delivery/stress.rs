@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     client::{Client, get},
+    counted::counted,
     server::{Server, Told},
 };
 
@@ -16,8 +17,30 @@ const CLIENTS: u64 = 6;
 /// [RP-05]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_reads_all_and_closes_at_once_has_its_reply_delivered() {
+    read_all_and_close(true).await;
+}
+
+/// [RP-05]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_has_one_whose_reply_is_copied() {
+    read_all_and_close(false).await;
+}
+
+/// [RP-04] [RP-05]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_leaves_anywhere_has_one_fate_told_and_the_right_one() {
+    leave_anywhere(true).await;
+}
+
+/// [RP-04] [RP-05]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_leaves_anywhere_in_a_copy_has_one_fate_told_and_the_right_one() {
+    leave_anywhere(false).await;
+}
+
+async fn read_all_and_close(is_vectored: bool) {
     const REQUESTS: u64 = 3_000;
-    let server = Server::start().await;
+    let (server, _) = counted(is_vectored).await;
     let addr = server.addr;
     let mut clients = JoinSet::new();
     for first in 0..CLIENTS {
@@ -45,15 +68,13 @@ async fn a_client_that_reads_all_and_closes_at_once_has_its_reply_delivered() {
     assert!(fates.values().all(|fate| *fate == Fate::Delivered));
 }
 
-/// [RP-04] [RP-05]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_leaves_anywhere_has_one_fate_told_and_the_right_one() {
+async fn leave_anywhere(is_vectored: bool) {
     const REQUESTS: u64 = 900;
     const LENGTH: usize = 2 * 1024 * 1024;
     /// The most that the two kernels hold of a reply: after that it may count as delivered.
     const HELD: usize = 450_000;
 
-    let server = Server::start().await;
+    let (server, _) = counted(is_vectored).await;
     let addr = server.addr;
     let mut clients = JoinSet::new();
     for first in 0..CLIENTS {

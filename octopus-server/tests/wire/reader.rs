@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// One connection, and where in a reply it is.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    stream: TcpStream,
+    pub(crate) stream: TcpStream,
     held: Vec<u8>,
     at: At,
 }
@@ -110,6 +110,22 @@ impl Reader {
         }
         let count = most.min(self.held.len());
         Ok(self.held.drain(..count).collect())
+    }
+
+    /// Reads the rest of the body; gives its length, or how much came before the connection's end.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection ends before the body does.
+    pub(crate) async fn rest(&mut self) -> Result<usize, usize> {
+        let mut length = 0;
+        loop {
+            match self.some(usize::MAX).await {
+                Ok(some) if some.is_empty() => return Ok(length),
+                Ok(some) => length += some.len(),
+                Err(_) => return Err(length),
+            }
+        }
     }
 
     async fn until(&mut self, end: &[u8]) -> io::Result<String> {

@@ -58,6 +58,14 @@ impl Value {
     }
 }
 
+/// The offset of the only record of a reply, which may be too large to be parsed for it.
+pub(crate) fn offset(reply: &[u8]) -> i64 {
+    assert!(reply.starts_with(b"[{") && reply.ends_with(b"}]"));
+    let end = String::from_utf8_lossy(&reply[reply.len().saturating_sub(100)..]);
+    let (_, offset) = end.rsplit_once(r#""offset":"#).expect("an offset");
+    offset.split_once(',').unwrap().0.parse().expect("a number")
+}
+
 /// A reply of the one record at this offset.
 pub(crate) fn reply(topic: &str, offset: i64, value: &[u8]) -> Vec<u8> {
     let head = format!(r#"[{{"topic":"{topic}","key":null,"value":"#);
