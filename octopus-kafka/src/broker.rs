@@ -1,8 +1,8 @@
 //! A Kafka broker in this process, for demos, development and tests; production runs on Apache Kafka.
 //!
 //! One node with topics, partitions, long polls, limits, idempotent producers and the classic protocol of
-//! consumer groups, like Apache Kafka where a client can tell. It has no replication, no transactions, no
-//! security and no disk: what it holds is gone with it. A test can have it answer wrongly, late or not at
+//! consumer groups, like Apache Kafka where a client can tell. It has no replication, no transactions and
+//! no security. What it holds is gone with it unless it has a folder to keep it in ([`Config::data`]). A test can have it answer wrongly, late or not at
 //! all ([`Broker::faults`]), and read what it was asked ([`Broker::requests`]).
 //!
 //! ```
@@ -23,20 +23,24 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     hash::{BuildHasher as _, RandomState},
     io,
     net::SocketAddr,
     ops::RangeInclusive,
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
 use tokio::{net::TcpListener, task::JoinHandle};
+use uuid::Uuid;
 
 mod api;
 mod code;
 mod coordinator;
+mod disk;
 mod fault;
 mod group;
 mod guard;
@@ -47,6 +51,7 @@ mod part;
 mod refuse;
 mod request;
 mod serve;
+mod store;
 #[cfg(test)]
 mod tests;
 mod topic;
@@ -58,9 +63,14 @@ pub use id::ConnectionId;
 pub use kafka_protocol::messages::ApiKey;
 
 use coordinator::Rules;
+use disk::Folder;
 use group::Committed;
 use machine::Machine;
 use serve::Shared;
+use store::Store;
+
+/// From which length on a file of records is followed by another one.
+const SEGMENT: u64 = 64 << 20;
 
 /// How a broker is set up.
 #[derive(Debug, Clone)]
@@ -87,6 +97,14 @@ pub struct Config {
     pub max_frame_bytes: usize,
     /// How many bytes a partition keeps; the oldest batches go first. 1 GiB by default.
     pub retention_bytes: usize,
+    /// The folder that topics, records and what groups commit are kept in, so that a broker that is started with
+    /// it later goes on with them; none by default, and all is gone with the broker. An answer is given only
+    /// when what it promises is written to a file, so the end of the process, by whatever signal, loses nothing
+    /// of it. Members of groups are not kept: they join again. A folder has one broker at a time.
+    pub data: Option<PathBuf>,
+    /// Whether each write waits for the device, so that a loss of power takes nothing away either; false by
+    /// default, like Kafka's.
+    pub fsync: bool,
     /// How many of the last requests are kept for [`Broker::requests`]: 4,096 by default, 0 for none.
     pub requests_kept: usize,
 }
@@ -104,6 +122,8 @@ impl Default for Config {
             max_message_bytes: 16 << 20,
             max_frame_bytes: 32 << 20,
             retention_bytes: 1 << 30,
+            data: None,
+            fsync: false,
             requests_kept: 4096,
         }
     }
@@ -173,9 +193,11 @@ impl Broker {
     ///
     /// # Errors
     ///
-    /// Those of listening.
+    /// Those of listening, and of the folder for its data: another broker has it, it holds something else, or it
+    /// is damaged elsewhere than at the end of a file.
     pub async fn start(config: Config) -> io::Result<Self> {
-        let listener = TcpListener::bind(config.listen).await?;
+        let listener = TcpListener::bind(config.listen).await;
+        let listener = listener.map_err(|error| about(config.listen, &error))?;
         let addr = listener.local_addr()?;
         let (host, port) = config.advertised.clone().unwrap_or_else(|| {
             let ip = if addr.ip().is_unspecified() {
@@ -188,7 +210,18 @@ impl Broker {
         let seed = RandomState::new().hash_one(addr);
         let faults = Faults::default();
         let settings = config.settings(Node { id: 1, host, port });
-        let machine = Machine::new(settings, faults.clone(), seed);
+        let mut machine = Machine::new(settings, faults.clone(), seed);
+        if let Some(data) = config.data.clone() {
+            let open = move || {
+                let folder = Folder::take(&data, config.fsync);
+                let opened = folder.and_then(|folder| Store::open(Arc::new(folder), SEGMENT));
+                opened.map_err(|error| about(data.display(), &error))
+            };
+            let (store, kept) = tokio::task::spawn_blocking(open)
+                .await
+                .map_err(io::Error::other)??;
+            machine.restore(store, kept);
+        }
         let shared = Arc::new(Shared::new(machine, config.max_frame_bytes));
         Ok(Self {
             addr,
@@ -210,6 +243,8 @@ impl Broker {
         self.shared.stop();
         // It fails only if serving panicked, and then everything is closed as well.
         let _ = (&mut self.serving).await;
+        self.timing.abort();
+        let _ = (&mut self.timing).await;
     }
 
     /// Its faults, none at first.
@@ -244,28 +279,32 @@ impl Broker {
 
     /// Creates a topic of this many partitions; false if its name is not valid or taken, or there are none.
     pub fn create_topic_with(&self, topic: &str, partitions: i32) -> bool {
-        self.shared.with(|machine, _| {
-            let ids = &mut machine.ids;
-            machine
-                .topics
-                .create(topic, partitions, BTreeMap::new(), ids)
-                .is_ok()
-        })
+        self.shared
+            .with(|machine, _| machine.add_topic(topic, partitions, BTreeMap::new()).is_ok())
     }
 
     /// Deletes a topic; false if there is none.
     pub fn delete_topic(&self, topic: &str) -> bool {
-        self.shared.with(|machine, now| machine.delete_topic(topic, now))
+        self.shared
+            .with(|machine, now| machine.delete_topic(topic, now).is_ok())
     }
 
     /// Appends a record batch to partition 0 of a topic and returns its base offset, `None` where there is no
     /// such topic. Only the base offset and the leader epoch are written into it; nothing is checked, so that
-    /// a partition may hold what no producer can send.
+    /// a partition may hold what no producer can send. With a folder for its data the broker takes only a whole
+    /// batch with the right checksum, since it has to find it again: `None` for another one, and if the disk fails.
     pub fn append(&self, topic: &str, batch: impl AsRef<[u8]>) -> Option<i64> {
-        self.shared.with(|machine, now| {
-            let base = machine.topics.log_mut(topic, 0)?.append(batch.as_ref());
-            machine.wake_fetches(topic, now);
-            Some(base)
+        self.shared
+            .with(|machine, now| machine.append_unchecked(topic, batch.as_ref(), now).ok())
+    }
+
+    /// The record batch of partition 0 that holds an offset; `None` where there is none, and if it can't be read.
+    #[must_use]
+    pub fn read(&self, topic: &str, offset: i64) -> Option<Bytes> {
+        self.shared.with(|machine, _| {
+            let log = machine.topics.log(topic, 0)?;
+            let batch = log.load(&log.find(offset, 0, true).ok()?).ok()?;
+            Some(batch).filter(|batch| !batch.is_empty())
         })
     }
 
@@ -279,11 +318,8 @@ impl Broker {
     /// Gives partition 0 a new leader epoch and returns it, `None` where there is no such topic. The new leader
     /// lacks what lies from `truncate_to` on, by whole batches, as after an unclean election.
     pub fn elect(&self, topic: &str, truncate_to: Option<i64>) -> Option<i32> {
-        self.shared.with(|machine, now| {
-            let epoch = machine.topics.log_mut(topic, 0)?.elect(truncate_to);
-            machine.wake_fetches(topic, now);
-            Some(epoch)
-        })
+        self.shared
+            .with(|machine, now| machine.elect(topic, 0, truncate_to, now).ok())
     }
 
     /// Deletes the records of partition 0 before an offset and returns the first one that is left; `None`
@@ -310,8 +346,12 @@ impl Broker {
             metadata: String::new(),
         };
         self.shared.with(|machine, _| {
-            let offsets = &mut machine.groups.open(group).offsets;
-            offsets.insert((topic.to_owned(), 0), committed);
+            let id = machine
+                .topics
+                .find(topic)
+                .map_or_else(Uuid::nil, |topic| topic.id);
+            // A disk that fails has been logged.
+            let _ = machine.commit(group, vec![(topic.to_owned(), id, 0, committed)]);
         });
     }
 
@@ -347,6 +387,11 @@ impl Drop for Broker {
         self.serving.abort();
         self.timing.abort();
     }
+}
+
+/// An error, and what it is about.
+fn about(what: impl fmt::Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 impl Config {

@@ -39,8 +39,13 @@ pub struct Config {
 pub enum Kafka {
     /// A cluster, by at least one `HOST:PORT`.
     Cluster(Vec<String>),
-    /// A broker of the service's own, which listens here; port 0 picks a free one.
-    Dev(SocketAddr),
+    /// A broker of the service's own.
+    Dev {
+        /// Where it listens; port 0 picks a free one.
+        listen: SocketAddr,
+        /// The folder that it keeps all in, memory if there is none.
+        data: Option<PathBuf>,
+    },
     /// Nowhere: creates answer 50002 [CR-11].
     None,
 }
@@ -94,6 +99,10 @@ impl Config {
 
 fn kafka(flags: &Flags) -> Result<Kafka, Stop> {
     let servers = &flags.bootstrap_servers.0;
+    if let (false, Some(data)) = (flags.dev, &flags.dev_data) {
+        let data = data.to_string_lossy();
+        return Err(Stop::refused("--dev-data", &data, "only together with --dev"));
+    }
     match (flags.dev, flags.dev_kafka_listen) {
         (true, _) if !servers.is_empty() => {
             let servers = servers.join(",");
@@ -103,9 +112,10 @@ fn kafka(flags: &Flags) -> Result<Kafka, Stop> {
                 "not together with --dev, which has its own broker",
             ))
         }
-        (true, listen) => Ok(Kafka::Dev(
-            listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
-        )),
+        (true, listen) => Ok(Kafka::Dev {
+            listen: listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
+            data: flags.dev_data.clone(),
+        }),
         (false, Some(listen)) => Err(Stop::refused(
             "--dev-kafka-listen",
             &listen.to_string(),

@@ -62,8 +62,10 @@ async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Err
     let mut dev = None;
     let servers = match config.kafka {
         Kafka::Cluster(servers) => servers,
-        Kafka::Dev(listen) => {
-            let started = Dev::start(listen).await.map_err(|e| format!("{listen}: {e}"))?;
+        Kafka::Dev { listen, data } => {
+            let started = Dev::start(listen, data)
+                .await
+                .map_err(|e| format!("--dev: {e}"))?;
             vec![dev.insert(started).kafka().to_string()]
         }
         Kafka::None => {

@@ -1,29 +1,28 @@
-//! One partition's log: the producers' batches as they sent them, in memory.
+//! One partition's log: the producers' batches as they sent them, in memory or on disk.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, VecDeque},
-};
+use std::{cmp::Ordering, collections::VecDeque, io};
 
 use bytes::{Bytes, BytesMut};
-use octopus_core::{Position, Records as _};
 
 use super::code::{self, Code};
-use crate::records::Reader;
 
 mod header;
+mod producers;
+mod read;
+mod segments;
 #[cfg(test)]
 mod tests;
 
-use header::{Header, counts, sequence_after};
+pub(crate) use read::Found;
+pub(crate) use segments::Segments;
+
+use header::{Header, counts, is_whole};
+use producers::Producers;
+use segments::Spot;
 
 /// The length of a record batch up to its records.
 const HEADER: usize = 61;
 const CRC_FROM: usize = 21;
-/// How many of a producer's last batches are known again, as Kafka does.
-const REMEMBERED: usize = 5;
-/// How many producers a partition knows.
-const PRODUCERS: usize = 1024;
 
 /// A partition's records.
 #[derive(Debug)]
@@ -34,7 +33,9 @@ pub(crate) struct Log {
     start: i64,
     end: i64,
     bytes: usize,
-    producers: BTreeMap<i64, Producer>,
+    producers: Producers,
+    /// The files of a log on disk.
+    segments: Option<Segments>,
 }
 
 #[derive(Debug)]
@@ -42,39 +43,85 @@ struct Batch {
     base: i64,
     last: i64,
     max_timestamp: i64,
-    bytes: Bytes,
+    size: usize,
+    place: Place,
 }
 
-/// What of a producer's batches a log has.
+/// Where a batch's bytes are.
 #[derive(Debug)]
-struct Producer {
-    epoch: i16,
-    /// First and last sequence, and base offset, of the last batches.
-    batches: VecDeque<(i32, i32, i64)>,
+enum Place {
+    Memory(Bytes),
+    Disk(Spot),
 }
 
-/// What a read found.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Slice {
-    pub(crate) records: Bytes,
-    /// Bytes that wait from the offset on, at most the limit: what `min_bytes` is held against.
-    pub(crate) ready: usize,
+/// What a log has beside its batches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The first offset that can be read.
+    pub(crate) start: i64,
+    /// Each leader epoch with the offset that it began at; there is always one.
+    pub(crate) epochs: Vec<(i32, i64)>,
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Self {
+            start: 0,
+            epochs: vec![(0, 0)],
+        }
+    }
 }
 
 impl Default for Log {
     fn default() -> Self {
+        let Mark { start, epochs } = Mark::default();
         Self {
             batches: VecDeque::new(),
-            epochs: vec![(0, 0)],
-            start: 0,
-            end: 0,
+            epochs,
+            start,
+            end: start,
             bytes: 0,
-            producers: BTreeMap::new(),
+            producers: Producers::default(),
+            segments: None,
         }
     }
 }
 
 impl Log {
+    /// A log on disk with what its files hold.
+    ///
+    /// # Errors
+    ///
+    /// Those of the disk, and of files that are damaged elsewhere than at their end.
+    pub(crate) fn open(mut segments: Segments, mark: Mark) -> io::Result<Self> {
+        let mut log = Self::default();
+        segments.scan(|header, spot| {
+            log.push(header, header.base_offset, header.length, Place::Disk(spot));
+            if header.producer_id >= 0 {
+                log.producers.remember(header, header.base_offset);
+            }
+        })?;
+        log.segments = Some(segments);
+        let first = log.batches.front().map_or(mark.start, |first| first.base);
+        log.start = first.max(mark.start);
+        log.end = log.end.max(log.start);
+        log.drop_before_start();
+        log.epochs = mark.epochs;
+        for (_, first) in &mut log.epochs {
+            // An epoch can't begin behind what was lost with the device's power.
+            *first = (*first).min(log.end);
+        }
+        Ok(log)
+    }
+
+    /// What it has beside its batches.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            start: self.start,
+            epochs: self.epochs.clone(),
+        }
+    }
+
     /// The first offset that can be read.
     pub(crate) const fn start(&self) -> i64 {
         self.start
@@ -144,14 +191,26 @@ impl Log {
     }
 
     /// Has a new leader take over that lacks what lies from `truncate_to` on, by whole batches.
-    pub(crate) fn elect(&mut self, truncate_to: Option<i64>) -> i32 {
+    ///
+    /// # Errors
+    ///
+    /// `KAFKA_STORAGE_ERROR`; the old leader stays then.
+    pub(crate) fn elect(&mut self, truncate_to: Option<i64>) -> Result<i32, Code> {
         if let Some(offset) = truncate_to {
-            while let Some(last) = self.batches.back()
-                && last.last >= offset
+            let kept = self.batches.partition_point(|batch| batch.last < offset);
+            if let (
+                Some(segments),
+                Some(Batch {
+                    place: Place::Disk(spot),
+                    ..
+                }),
+            ) = (&mut self.segments, self.batches.get(kept))
             {
-                self.end = last.base;
-                self.bytes -= last.bytes.len();
-                self.batches.pop_back();
+                segments.truncate(*spot).map_err(|_| code::KAFKA_STORAGE_ERROR)?;
+            }
+            for lost in self.batches.drain(kept..).rev() {
+                self.end = lost.base;
+                self.bytes -= lost.size;
             }
             self.start = self.start.min(self.end);
         }
@@ -159,7 +218,7 @@ impl Log {
         let end = self.end;
         self.epochs.retain(|(_, first)| *first < end);
         self.epochs.push((epoch, end));
-        epoch
+        Ok(epoch)
     }
 
     /// Appends a producer's batch and returns its base offset, the old one if it was sent before. What
@@ -195,19 +254,23 @@ impl Log {
             return Err(code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
         }
         if header.producer_id >= 0
-            && let Some(base) = self.check_sequence(&header)?
+            && let Some(base) = self.producers.check(&header)?
         {
             return Ok(base);
         }
-        let base = self.append(batch);
+        let base = self.append(batch)?;
         if header.producer_id >= 0 {
-            self.remember(&header, base);
+            self.producers.remember(&header, base);
         }
         Ok(base)
     }
 
     /// Appends a batch unchecked, only its base offset and leader epoch set, and returns the base offset.
-    pub(crate) fn append(&mut self, records: &[u8]) -> i64 {
+    ///
+    /// # Errors
+    ///
+    /// `KAFKA_STORAGE_ERROR`, and `INVALID_RECORD` where a log on disk could not be read again with it.
+    pub(crate) fn append(&mut self, records: &[u8]) -> Result<i64, Code> {
         let header = Header::read(records).unwrap_or_default();
         let base = self.end;
         let mut bytes = BytesMut::from(records);
@@ -215,161 +278,90 @@ impl Log {
             bytes[..8].copy_from_slice(&base.to_be_bytes());
             bytes[12..16].copy_from_slice(&self.leader_epoch().to_be_bytes());
         }
-        let last = base.saturating_add(i64::from(header.last_offset_delta.max(0)));
-        self.bytes += bytes.len();
-        self.batches.push_back(Batch {
-            base,
-            last,
-            max_timestamp: header.max_timestamp,
-            bytes: bytes.freeze(),
-        });
-        self.end = last.saturating_add(1);
-        base
+        let size = bytes.len();
+        let place = match &mut self.segments {
+            None => Place::Memory(bytes.freeze()),
+            Some(_) if is_whole(&bytes).is_none_or(|header| header.length != size) => {
+                return Err(code::INVALID_RECORD);
+            }
+            Some(segments) => {
+                let spot = segments.append(base, &bytes);
+                Place::Disk(spot.map_err(|_| code::KAFKA_STORAGE_ERROR)?)
+            }
+        };
+        self.push(&header, base, size, place);
+        Ok(base)
     }
 
     /// Drops the oldest batches until at most this many bytes are left, or one batch.
     pub(crate) fn retain(&mut self, max_bytes: usize) {
-        while self.bytes > max_bytes && self.batches.len() > 1 {
-            let Some(first) = self.batches.pop_front() else {
-                return;
-            };
-            self.bytes -= first.bytes.len();
-            self.start = self.start.max(first.last + 1);
+        let mut left = self.bytes;
+        let many = self.batches.len().saturating_sub(1);
+        for batch in self.batches.iter().take(many) {
+            if left <= max_bytes {
+                break;
+            }
+            left -= batch.size;
+            self.start = self.start.max(batch.last + 1);
         }
+        self.drop_before_start();
     }
 
-    /// Reads from `offset` on, as Kafka does: whole batches and at most one cut short at the limit behind
-    /// them; the first batch whole when `first_whole` though it is over the limit.
+    /// Where the log would start without the records before `offset` (-1: without any).
     ///
     /// # Errors
     ///
-    /// `OFFSET_OUT_OF_RANGE` before the start and behind the end.
-    pub(crate) fn read(&self, offset: i64, max_bytes: usize, first_whole: bool) -> Result<Slice, Code> {
-        if offset < self.start || offset > self.end {
+    /// `OFFSET_OUT_OF_RANGE` below -1 and behind the end.
+    pub(crate) fn start_at(&self, offset: i64) -> Result<i64, Code> {
+        let offset = if offset == -1 { self.end } else { offset };
+        if offset < 0 || offset > self.end {
             return Err(code::OFFSET_OUT_OF_RANGE);
         }
-        let from = self.batches.partition_point(|batch| batch.last < offset);
-        let mut parts: Vec<Bytes> = Vec::new();
-        let mut ready = 0;
-        for batch in self.batches.range(from..) {
-            let left = max_bytes.saturating_sub(ready);
-            if batch.bytes.len() <= left || (parts.is_empty() && first_whole) {
-                parts.push(batch.bytes.clone());
-                ready += batch.bytes.len();
-                continue;
-            }
-            if !parts.is_empty() && left > 0 {
-                parts.push(batch.bytes.slice(..left));
-            }
-            ready += left;
-            break;
-        }
-        let records = match parts.as_slice() {
-            [] => Bytes::new(),
-            [one] => one.clone(),
-            several => {
-                let mut joined = BytesMut::with_capacity(several.iter().map(Bytes::len).sum());
-                several.iter().for_each(|part| joined.extend_from_slice(part));
-                joined.freeze()
-            }
-        };
-        Ok(Slice { records, ready })
-    }
-
-    /// The first offset whose record is not older than `timestamp`, with its time.
-    pub(crate) fn at_time(&self, timestamp: i64) -> Option<(i64, i64)> {
-        let batches = self.batches.iter();
-        let mut candidates = batches.filter(|batch| batch.max_timestamp >= timestamp);
-        candidates.find_map(|batch| batch.at_time(timestamp, self.start))
-    }
-
-    /// The first record of the latest time: its offset and time.
-    pub(crate) fn latest(&self) -> Option<(i64, i64)> {
-        let newest = self.batches.iter().map(|batch| batch.max_timestamp).max()?;
-        self.at_time(newest)
+        Ok(self.start.max(offset))
     }
 
     /// Drops the records before `offset` (-1: all) and returns the new start.
     ///
     /// # Errors
     ///
-    /// `OFFSET_OUT_OF_RANGE` below -1 and behind the end.
+    /// Those of [`start_at`](Self::start_at).
     pub(crate) fn delete_before(&mut self, offset: i64) -> Result<i64, Code> {
-        let offset = if offset == -1 { self.end } else { offset };
-        if offset < 0 || offset > self.end {
-            return Err(code::OFFSET_OUT_OF_RANGE);
-        }
-        self.start = self.start.max(offset);
-        while let Some(first) = self.batches.front()
-            && first.last < self.start
-        {
-            self.bytes -= first.bytes.len();
-            self.batches.pop_front();
-        }
+        self.start = self.start_at(offset)?;
+        self.drop_before_start();
         Ok(self.start)
     }
 
-    /// The base offset of the same batch sent before, `None` where it is the producer's next one.
-    fn check_sequence(&self, header: &Header) -> Result<Option<i64>, Code> {
-        let Some(producer) = self.producers.get(&header.producer_id) else {
-            return Ok(None);
-        };
-        if header.producer_epoch < producer.epoch {
-            return Err(code::INVALID_PRODUCER_EPOCH);
-        }
-        if header.producer_epoch > producer.epoch {
-            return if header.base_sequence == 0 {
-                Ok(None)
-            } else {
-                Err(code::OUT_OF_ORDER_SEQUENCE_NUMBER)
-            };
-        }
-        let last_sequence = header.last_sequence();
-        for &(first, last, base) in &producer.batches {
-            if first == header.base_sequence && last == last_sequence {
-                return Ok(Some(base));
-            }
-        }
-        let Some(&(_, last, _)) = producer.batches.back() else {
-            return Ok(None);
-        };
-        if header.base_sequence == sequence_after(last, 1) {
-            Ok(None)
-        } else {
-            Err(code::OUT_OF_ORDER_SEQUENCE_NUMBER)
-        }
+    fn push(&mut self, header: &Header, base: i64, size: usize, place: Place) {
+        let last = base.saturating_add(i64::from(header.last_offset_delta.max(0)));
+        self.bytes += size;
+        self.batches.push_back(Batch {
+            base,
+            last,
+            max_timestamp: header.max_timestamp,
+            size,
+            place,
+        });
+        self.end = last.saturating_add(1);
     }
 
-    fn remember(&mut self, header: &Header, base: i64) {
-        if self.producers.len() >= PRODUCERS && !self.producers.contains_key(&header.producer_id) {
-            self.producers.pop_first();
+    fn drop_before_start(&mut self) {
+        while let Some(first) = self.batches.front()
+            && first.last < self.start
+        {
+            self.bytes -= first.size;
+            self.batches.pop_front();
         }
-        let producer = self.producers.entry(header.producer_id).or_insert(Producer {
-            epoch: header.producer_epoch,
-            batches: VecDeque::new(),
-        });
-        if producer.epoch != header.producer_epoch {
-            producer.epoch = header.producer_epoch;
-            producer.batches.clear();
-        }
-        producer
-            .batches
-            .push_back((header.base_sequence, header.last_sequence(), base));
-        if producer.batches.len() > REMEMBERED {
-            producer.batches.pop_front();
+        if let Some(segments) = &mut self.segments {
+            segments.drop_before(self.batches.front().and_then(Batch::spot));
         }
     }
 }
 
 impl Batch {
-    /// Its first record from an offset on that is not older than `timestamp`: its offset and time.
-    fn at_time(&self, timestamp: i64, from: i64) -> Option<(i64, i64)> {
-        let mut reader = Reader::new(self.bytes.clone(), Position::at(from.max(self.base)));
-        while let Some(Ok(record)) = reader.next() {
-            if record.timestamp >= timestamp {
-                return Some((record.offset.0, record.timestamp));
-            }
+    const fn spot(&self) -> Option<Spot> {
+        match &self.place {
+            Place::Memory(_) => None,
+            Place::Disk(spot) => Some(*spot),
         }
-        None
     }
 }

@@ -19,6 +19,7 @@ use super::{
     guard,
     id::{ConnectionId, Ids},
     part, refuse,
+    store::{Kept, Store},
     topic::Topics,
 };
 
@@ -29,7 +30,11 @@ pub(crate) struct Machine {
     pub(super) ids: Ids,
     pub(super) topics: Topics,
     pub(super) groups: Groups,
+    /// Where it keeps what must outlive it; nowhere, and then it is gone with it.
+    pub(super) store: Option<Store>,
     pub(super) next_producer_id: i64,
+    /// Up to which producer id the store knows that they may be in use.
+    pub(super) producer_ids_below: i64,
     pub(super) fetches: BTreeMap<ConnectionId, Parked>,
     pub(super) versions: BTreeMap<i16, RangeInclusive<i16>>,
     pub(super) requests: VecDeque<Received>,
@@ -90,7 +95,9 @@ impl Machine {
             ids: Ids::new(seed),
             topics: Topics::default(),
             groups,
+            store: None,
             next_producer_id: 0,
+            producer_ids_below: 0,
             fetches: BTreeMap::new(),
             versions: VERSIONS
                 .iter()
@@ -103,6 +110,23 @@ impl Machine {
             timers: BTreeSet::new(),
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Goes on with what was kept, and keeps what follows.
+    pub(crate) fn restore(&mut self, store: Store, kept: Kept) {
+        for (name, mut topic) in kept.topics {
+            for log in &mut topic.partitions {
+                log.retain(self.settings.retention_bytes);
+            }
+            self.topics.insert(name, topic);
+        }
+        for (group, topic, partition, committed) in kept.commits {
+            let offsets = &mut self.groups.open(&group).offsets;
+            offsets.insert((topic, partition), committed);
+        }
+        self.next_producer_id = kept.next_producer_id;
+        self.producer_ids_below = kept.next_producer_id;
+        self.store = Some(store);
     }
 
     /// A client has connected; its first request may come.

@@ -20,6 +20,8 @@ mod offset;
 mod produce;
 mod topics;
 
+/// How many producer ids are taken at once, as Kafka's brokers take them.
+const PRODUCER_IDS: i64 = 1000;
 /// Only groups have a coordinator here: transactions have none.
 const GROUP: i8 = 0;
 
@@ -87,20 +89,39 @@ impl Machine {
 
     /// A new producer id, or the next epoch of one: ids are for idempotent producers only.
     pub(super) fn init_producer_id(&mut self, request: &InitProducerIdRequest) -> Response {
+        let refused = |code| {
+            InitProducerIdResponse::default()
+                .with_error_code(code)
+                .with_producer_id((-1).into())
+                .with_producer_epoch(-1)
+        };
         let mut response = InitProducerIdResponse::default();
         let has_transactions = request.transactional_id.as_ref().is_some_and(|id| !id.is_empty());
         if has_transactions {
-            response.error_code = code::INVALID_REQUEST;
-            response.producer_id = (-1).into();
-            response.producer_epoch = -1;
+            response = refused(code::INVALID_REQUEST);
         } else if *request.producer_id >= 0 && (0..i16::MAX - 1).contains(&request.producer_epoch) {
             response.producer_id = request.producer_id;
             response.producer_epoch = request.producer_epoch + 1;
         } else {
-            response.producer_id = self.next_producer_id.into();
-            self.next_producer_id += 1;
+            match self.new_producer_id() {
+                Ok(id) => response.producer_id = id.into(),
+                Err(code) => response = refused(code),
+            }
         }
         Response::InitProducerId(response)
+    }
+
+    /// An id that no producer has, nor had before a restart.
+    fn new_producer_id(&mut self) -> Result<i64, Code> {
+        let id = self.next_producer_id;
+        if let Some(store) = &mut self.store
+            && id >= self.producer_ids_below
+        {
+            store.reserve_producer_ids(id + PRODUCER_IDS)?;
+            self.producer_ids_below = id + PRODUCER_IDS;
+        }
+        self.next_producer_id += 1;
+        Ok(id)
     }
 }
 

@@ -43,11 +43,13 @@ use crate::records::{BatchWriter, Compression};
 
 mod faults;
 mod hostile;
+mod kept;
 mod leader;
 mod shell;
 mod versions;
 
 /// A machine and a clock that is moved by hand.
+#[derive(Debug)]
 pub(super) struct World {
     pub(super) machine: Machine,
     pub(super) faults: Faults,
@@ -76,8 +78,7 @@ impl World {
     }
 
     pub(super) fn topic(&mut self, name: &str) -> Uuid {
-        let (topics, ids) = (&mut self.machine.topics, &mut self.machine.ids);
-        topics.create(name, 1, Default::default(), ids).unwrap()
+        self.machine.add_topic(name, 1, Default::default()).unwrap()
     }
 
     pub(super) fn connect(&mut self) -> ConnectionId {
@@ -298,7 +299,7 @@ fn a_deleted_topic_fails_the_fetches_that_wait_for_it() {
     let reader = world.connect();
     world.send(reader, 12, &Request::Fetch(fetch(&["t"], 0, 500)));
     let now = world.now;
-    assert!(world.machine.delete_topic("t", now));
+    world.machine.delete_topic("t", now).unwrap();
     let outputs = world.outputs();
     let (_, response) = answer_in(&outputs, reader, ApiKey::Fetch, 12).unwrap();
     assert_eq!(fetched(&response).0, code::UNKNOWN_TOPIC_OR_PARTITION);
@@ -314,7 +315,7 @@ fn a_topic_is_fetched_by_its_id_as_long_as_it_has_it() {
     let size = batch(&[b"x"], 5).len();
     assert_eq!(fetched(&world.ask(id, 17, &asked(old, 500))), (0, 1, size));
     let now = world.now;
-    world.machine.delete_topic("t", now);
+    world.machine.delete_topic("t", now).unwrap();
     let new = world.topic("t");
     let gone = fetched(&world.ask(id, 17, &asked(old, 500)));
     assert_eq!(gone.0, code::UNKNOWN_TOPIC_ID);

@@ -9,6 +9,7 @@ use super::{
     code::{self, Code},
     id::Ids,
     log::Log,
+    store::Store,
 };
 
 /// The most partitions that one topic may have here.
@@ -114,26 +115,37 @@ impl Topics {
     ///
     /// # Errors
     ///
-    /// Those of [`check_name`](Self::check_name), and `INVALID_PARTITIONS` for none or too many.
+    /// Those of [`check_name`](Self::check_name), `INVALID_PARTITIONS` for none or too many, and
+    /// `KAFKA_STORAGE_ERROR`.
     pub(crate) fn create(
         &mut self,
         name: &str,
         partitions: i32,
         configs: BTreeMap<String, String>,
         ids: &mut Ids,
+        store: Option<&mut Store>,
     ) -> Result<Uuid, Code> {
         self.check_name(name)?;
         if !(1..=PARTITIONS).contains(&partitions) {
             return Err(code::INVALID_PARTITIONS);
         }
         let id = ids.uuid();
+        let logs = match store {
+            Some(store) => store.create_topic(name, id, partitions, &configs)?,
+            None => (0..partitions).map(|_| Log::default()).collect(),
+        };
         let topic = Topic {
             id,
-            partitions: (0..partitions).map(|_| Log::default()).collect(),
+            partitions: logs,
             configs,
         };
-        self.by_name.insert(name.to_owned(), topic);
+        self.insert(name.to_owned(), topic);
         Ok(id)
+    }
+
+    /// Puts in a topic that has been there before.
+    pub(crate) fn insert(&mut self, name: String, topic: Topic) {
+        self.by_name.insert(name, topic);
     }
 
     /// Whether there was such a topic.
@@ -186,18 +198,18 @@ mod tests {
     #[test]
     fn a_topic_comes_and_goes() {
         let (mut topics, mut ids) = (Topics::default(), Ids::new(1));
-        let id = topics.create("a.b", 2, BTreeMap::new(), &mut ids).unwrap();
+        let id = topics.create("a.b", 2, BTreeMap::new(), &mut ids, None).unwrap();
         assert_eq!(topics.name_of(id), Some("a.b"));
         assert!(topics.log("a.b", 1).is_some() && topics.log("a.b", 2).is_none());
         assert!(topics.log("a.b", -1).is_none());
-        let again = topics.create("a.b", 1, BTreeMap::new(), &mut ids);
+        let again = topics.create("a.b", 1, BTreeMap::new(), &mut ids, None);
         assert_eq!(again, Err(code::TOPIC_ALREADY_EXISTS));
-        let alike = topics.create("a_b", 1, BTreeMap::new(), &mut ids);
+        let alike = topics.create("a_b", 1, BTreeMap::new(), &mut ids, None);
         assert_eq!(alike, Err(code::INVALID_TOPIC));
-        let none = topics.create("c", 0, BTreeMap::new(), &mut ids);
+        let none = topics.create("c", 0, BTreeMap::new(), &mut ids, None);
         assert_eq!(none, Err(code::INVALID_PARTITIONS));
         assert!(topics.delete("a.b") && !topics.delete("a.b"));
-        let new = topics.create("a.b", 1, BTreeMap::new(), &mut ids).unwrap();
+        let new = topics.create("a.b", 1, BTreeMap::new(), &mut ids, None).unwrap();
         assert_ne!(new, id);
     }
 }

@@ -16,6 +16,9 @@ pub(super) struct Flags {
     /// first produce; prints the curl lines to try
     #[arg(long, help_heading = "On one machine")]
     pub(super) dev: bool,
+    /// With --dev: a folder that its Kafka broker keeps topics, records and commits in [default: memory]
+    #[arg(long, value_name = "DIR", help_heading = "On one machine")]
+    pub(super) dev_data: Option<PathBuf>,
     /// With --dev: the address of its Kafka broker [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "ADDR", value_parser = address, help_heading = "On one machine")]
     pub(super) dev_kafka_listen: Option<SocketAddr>,

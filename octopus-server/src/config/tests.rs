@@ -23,12 +23,26 @@ fn the_defaults_are_the_specifications() {
 #[test]
 fn dev_needs_nothing_else() {
     let config = parse(&["--dev"]).unwrap();
-    assert_eq!(config.kafka, Kafka::Dev(SocketAddr::from(([127, 0, 0, 1], 0))));
+    let kafka = Kafka::Dev {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        data: None,
+    };
+    assert_eq!(config.kafka, kafka);
     assert_eq!(config.auth, Auth::Dev);
     assert_eq!(config.limits, Limits::default());
 
-    let config = parse(&["--dev", "--dev-kafka-listen", "[::1]:9092", "--tokens-file", "t"]).unwrap();
-    assert_eq!(config.kafka, Kafka::Dev("[::1]:9092".parse().unwrap()));
+    let config = parse(&[
+        "--dev",
+        "--dev-kafka-listen=[::1]:9092",
+        "--dev-data=d",
+        "--tokens-file=t",
+    ])
+    .unwrap();
+    let kafka = Kafka::Dev {
+        listen: "[::1]:9092".parse().unwrap(),
+        data: Some("d".into()),
+    };
+    assert_eq!(config.kafka, kafka);
     assert_eq!(config.auth, Auth::Tokens("t".into()));
 }
 
@@ -177,8 +191,8 @@ fn what_is_not_there_is_refused_at_start() {
             "unexpected argument '--tls-cert' found",
         ),
         (
-            &["--dev", "--dev-data=d"],
-            "unexpected argument '--dev-data' found",
+            &["--auth=tokens", "--tokens-file=t", "--dev-data=d"],
+            "--dev-data: \"d\" is refused: only together with --dev",
         ),
         (&["--dev", "serve"], "unexpected argument 'serve' found"),
         (
@@ -209,6 +223,7 @@ fn the_help_names_every_flag_and_its_variable() {
     }
     for word in [
         "--dev",
+        "--dev-data",
         "--dev-kafka-listen",
         "--ready-file",
         "[default: 300000]",
@@ -233,7 +248,7 @@ fn a_variable_stands_where_its_flag_does_not() {
         assert_eq!(config.kafka, Kafka::Cluster(vec!["kafka:9092".to_owned()]));
         assert_eq!(config.auth, Auth::Tokens("t".into()));
         let config = parse(&["--dev", "--bootstrap-servers=", "--max-polls=7"]).unwrap();
-        assert!(matches!(config.kafka, Kafka::Dev(_)));
+        assert!(matches!(config.kafka, Kafka::Dev { .. }));
         let stop = parse(&["--auth=tokens"]).unwrap_err();
         assert!(
             stop.to_string().starts_with("--max-polls: \"0\" is refused"),

@@ -17,11 +17,11 @@ impl Drop for Dev {
     }
 }
 
-/// The printed walk is pasted into a shell, and each answer is the specification's.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_printed_walk_works_as_it_stands() {
+/// Starts it with these flags, and reads the walk that it prints.
+async fn start(flags: &[&str]) -> (Dev, String) {
     let mut dev = Dev(Command::new(env!("CARGO_BIN_EXE_octopus-server"))
         .args(["--dev", "--listen", "127.0.0.1:0"])
+        .args(flags)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -37,10 +37,12 @@ async fn the_printed_walk_works_as_it_stands() {
             );
         }
         walk
-    })
-    .await
-    .unwrap();
+    });
+    (dev, walk.await.unwrap())
+}
 
+/// Pastes the walk into a shell, and returns what is answered, with a line for each status.
+fn paste(walk: &str) -> String {
     let script: String = walk
         .split_once("Paste this into a shell:\n")
         .unwrap()
@@ -58,7 +60,50 @@ async fn the_printed_walk_works_as_it_stands() {
         assert!(shell.wait().unwrap().success());
         answers
     };
-    let answers = tokio::task::block_in_place(pasted);
+    tokio::task::block_in_place(pasted)
+}
+
+/// The offset and the step of the first record of each fetch of a walk, and what it has committed.
+fn seen(answers: &str) -> (Vec<(i64, i64)>, i64) {
+    let (mut firsts, mut committed) = (Vec::new(), -1);
+    for line in answers.lines() {
+        let Ok(json) = serde_json::from_str::<serde_json::Value>(line) else {
+            continue;
+        };
+        if let Some(first) = json.get(0).filter(|first| first["topic"] == "my-topic") {
+            firsts.push((
+                first["offset"].as_i64().unwrap(),
+                first["value"]["step"].as_i64().unwrap(),
+            ));
+        }
+        if let Some(offset) = json["offsets"][0]["offset"].as_i64() {
+            committed = offset;
+        }
+    }
+    (firsts, committed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_with_a_folder_goes_on_where_it_was_killed() {
+    let data = tempfile::tempdir().unwrap();
+    let flags = ["--dev-data", data.path().to_str().unwrap()];
+    let mut begins = 0;
+    for run in 0..3 {
+        // Dropped, it is killed with SIGKILL.
+        let (_dev, walk) = start(&flags).await;
+        let answers = paste(&walk);
+        let (firsts, committed) = seen(&answers);
+        assert_eq!(firsts, [(begins, begins), (0, 0)], "{run}: {answers}");
+        assert!(committed > begins, "{answers}");
+        begins = committed;
+    }
+}
+
+/// The printed walk is pasted into a shell, and each answer is the specification's.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_printed_walk_works_as_it_stands() {
+    let (mut dev, walk) = start(&[]).await;
+    let answers = paste(&walk);
     let lines: Vec<_> = answers.lines().filter(|line| !line.is_empty()).collect();
     let statuses: Vec<_> = lines.iter().filter(|line| line.len() == 3).copied().collect();
     assert_eq!(

@@ -2,6 +2,8 @@
 
 use octopus_core::varint;
 
+use super::{CRC_FROM, HEADER};
+
 /// The fields of a batch's header that the log looks at.
 #[derive(Debug, Default)]
 pub(super) struct Header {
@@ -53,9 +55,24 @@ impl Header {
             && (self.producer_id < 0 || self.base_sequence >= 0)
     }
 
+    /// The offset behind its last record.
+    pub(super) fn next_offset(&self) -> i64 {
+        self.base_offset
+            .saturating_add(i64::from(self.last_offset_delta.max(0)))
+            .saturating_add(1)
+    }
+
     pub(super) fn last_sequence(&self) -> i32 {
         sequence_after(self.base_sequence, self.last_offset_delta)
     }
+}
+
+/// The header of the batch that the bytes begin with, `None` unless it is all there and undamaged.
+pub(super) fn is_whole(bytes: &[u8]) -> Option<Header> {
+    let header = Header::read(bytes)?;
+    let batch = bytes.get(..header.length)?;
+    let holds = header.magic == 2 && header.length >= HEADER && header.last_offset_delta >= 0;
+    (holds && crc32c::crc32c(&batch[CRC_FROM..]) == header.crc).then_some(header)
 }
 
 /// Whether the bytes are so many records by their lengths.

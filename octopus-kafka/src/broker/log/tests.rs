@@ -8,6 +8,10 @@ use crate::{
 
 const MAX: usize = 1 << 20;
 
+fn read(log: &Log, offset: i64, max_bytes: usize, first_whole: bool) -> Result<Bytes, Code> {
+    log.load(&log.find(offset, max_bytes, first_whole)?)
+}
+
 fn sequenced(epoch: i16, sequence: i32) -> BytesMut {
     let mut batch = batch(&[b"a", b"b"], 5);
     batch[43..51].copy_from_slice(&7i64.to_be_bytes());
@@ -23,13 +27,13 @@ fn a_batch_is_kept_as_it_was_sent_but_for_its_offset_and_epoch() {
     let sent = batch(&[b"a", b"b"], 5);
     assert_eq!(log.produce(&sent, MAX, true), Ok(0));
     assert_eq!(log.produce(&sent, MAX, true), Ok(2));
-    let read = log.read(2, MAX, true).unwrap().records;
-    assert_eq!(read[..8], 2i64.to_be_bytes());
-    assert_eq!(read[8..12], sent[8..12]);
-    assert_eq!(read[12..16], 0i32.to_be_bytes());
-    assert_eq!(read[16..], sent[16..]);
+    let got = read(&log, 2, MAX, true).unwrap();
+    assert_eq!(got[..8], 2i64.to_be_bytes());
+    assert_eq!(got[8..12], sent[8..12]);
+    assert_eq!(got[12..16], 0i32.to_be_bytes());
+    assert_eq!(got[16..], sent[16..]);
     assert_eq!(
-        log.read(1, MAX, true).unwrap().records.len(),
+        read(&log, 1, MAX, true).unwrap().len(),
         2 * sent.len(),
         "the batch that holds it"
     );
@@ -92,8 +96,8 @@ fn a_batch_sent_twice_is_stored_once() {
 
 #[test]
 fn sequences_go_on_at_zero() {
-    assert_eq!(sequence_after(i32::MAX, 1), 0);
-    assert_eq!(sequence_after(i32::MAX - 1, 3), 1);
+    assert_eq!(header::sequence_after(i32::MAX, 1), 0);
+    assert_eq!(header::sequence_after(i32::MAX - 1, 3), 1);
 }
 
 #[test]
@@ -101,14 +105,14 @@ fn what_is_deleted_or_not_there_is_out_of_range() {
     let mut log = Log::default();
     let sent = batch(&[b"a", b"b"], 5);
     for _ in 0..3 {
-        log.append(&sent);
+        log.append(&sent).unwrap();
     }
-    assert_eq!(log.read(6, MAX, true).unwrap().records.len(), 0);
-    assert_eq!(log.read(7, MAX, true), Err(code::OFFSET_OUT_OF_RANGE));
-    assert_eq!(log.read(-1, MAX, true), Err(code::OFFSET_OUT_OF_RANGE));
+    assert_eq!(read(&log, 6, MAX, true).unwrap().len(), 0);
+    assert_eq!(read(&log, 7, MAX, true), Err(code::OFFSET_OUT_OF_RANGE));
+    assert_eq!(read(&log, -1, MAX, true), Err(code::OFFSET_OUT_OF_RANGE));
     assert_eq!(log.delete_before(3), Ok(3));
-    assert_eq!(log.read(2, MAX, true), Err(code::OFFSET_OUT_OF_RANGE));
-    assert_eq!(log.read(3, MAX, true).unwrap().records.len(), 2 * sent.len());
+    assert_eq!(read(&log, 2, MAX, true), Err(code::OFFSET_OUT_OF_RANGE));
+    assert_eq!(read(&log, 3, MAX, true).unwrap().len(), 2 * sent.len());
     assert_eq!(log.delete_before(1), Ok(3));
     assert_eq!(log.delete_before(7), Err(code::OFFSET_OUT_OF_RANGE));
     assert_eq!(log.delete_before(-1), Ok(6));
@@ -120,7 +124,7 @@ fn the_oldest_batches_make_room() {
     let mut log = Log::default();
     let sent = batch(&[b"a", b"b"], 5);
     for _ in 0..3 {
-        log.append(&sent);
+        log.append(&sent).unwrap();
     }
     log.retain(2 * sent.len());
     assert_eq!((log.start(), log.end()), (2, 6));
@@ -139,14 +143,14 @@ fn a_time_finds_the_first_record_that_is_not_older_in_any_compression() {
             }
             log.produce(&writer.finish(), MAX, true).unwrap();
         }
-        assert_eq!(log.at_time(0), Some((0, 100)));
-        assert_eq!(log.at_time(101), Some((1, 130)));
-        assert_eq!(log.at_time(131), Some((3, 140)));
-        assert_eq!(log.at_time(141), Some((4, 200)));
-        assert_eq!(log.at_time(241), None);
-        assert_eq!(log.latest(), Some((7, 240)));
+        assert_eq!(log.at_time(0), Ok(Some((0, 100))));
+        assert_eq!(log.at_time(101), Ok(Some((1, 130))));
+        assert_eq!(log.at_time(131), Ok(Some((3, 140))));
+        assert_eq!(log.at_time(141), Ok(Some((4, 200))));
+        assert_eq!(log.at_time(241), Ok(None));
+        assert_eq!(log.latest(), Ok(Some((7, 240))));
         log.delete_before(2).unwrap();
-        assert_eq!(log.at_time(0), Some((2, 110)));
+        assert_eq!(log.at_time(0), Ok(Some((2, 110))));
     }
 }
 
@@ -154,20 +158,17 @@ fn a_time_finds_the_first_record_that_is_not_older_in_any_compression() {
 fn a_new_leader_may_lack_what_the_old_one_had() {
     let mut log = Log::default();
     let sent = batch(&[b"a", b"b"], 5);
-    log.append(&sent);
-    assert_eq!(log.elect(None), 1);
-    log.append(&sent);
-    assert_eq!(
-        log.read(2, MAX, true).unwrap().records[12..16],
-        1i32.to_be_bytes()
-    );
+    log.append(&sent).unwrap();
+    assert_eq!(log.elect(None), Ok(1));
+    log.append(&sent).unwrap();
+    assert_eq!(read(&log, 2, MAX, true).unwrap()[12..16], 1i32.to_be_bytes());
     assert_eq!(log.check_epoch(0), Err(code::FENCED_LEADER_EPOCH));
     assert_eq!(log.check_epoch(2), Err(code::UNKNOWN_LEADER_EPOCH));
     assert_eq!((log.check_epoch(1), log.check_epoch(-1)), (Ok(()), Ok(())));
     assert_eq!((log.epoch_at(1), log.epoch_at(2)), (0, 1));
     assert_eq!((log.end_of_epoch(0), log.end_of_epoch(1)), ((0, 2), (1, 4)));
     assert_eq!((log.end_of_epoch(2), log.end_of_epoch(-1)), ((-1, -1), (-1, -1)));
-    assert_eq!(log.elect(Some(3)), 2);
+    assert_eq!(log.elect(Some(3)), Ok(2));
     assert_eq!((log.end(), log.leader_epoch()), (2, 2), "a batch goes whole");
     assert_eq!(log.end_of_epoch(1), (0, 2), "nothing of epoch 1 is left");
 }

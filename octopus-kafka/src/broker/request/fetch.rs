@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kafka_protocol::messages::{
     FetchRequest, FetchResponse,
-    fetch_request::FetchTopic,
+    fetch_request::{FetchPartition, FetchTopic},
     fetch_response::{EpochEndOffset, FetchableTopicResponse, PartitionData},
 };
 
@@ -13,11 +13,18 @@ use crate::broker::{
     api::Response,
     code::{self, Code},
     id::ConnectionId,
-    log::{Log, Slice},
+    log::{Found, Log},
     machine::{Machine, Parked},
     refuse::no_records,
     topic::wire_name,
 };
+
+/// What a look for a partition's records finds.
+enum Look {
+    Records(Found),
+    /// The client's log has parted from this one: the epoch that both have, and its end.
+    Parted(i32, i64),
+}
 
 /// The session epochs of a fetch that names all its partitions.
 const WHOLE: [i32; 2] = [-1, 0];
@@ -35,10 +42,9 @@ impl Machine {
             let code = code::FETCH_SESSION_ID_NOT_FOUND;
             return Some(Response::Fetch(FetchResponse::default().with_error_code(code)));
         }
-        let (response, enough) = self.read(&request);
         let wait = u64::try_from(request.max_wait_ms).unwrap_or(0);
-        if enough || wait == 0 {
-            return Some(Response::Fetch(response));
+        if wait == 0 || self.has_enough(&request) {
+            return Some(self.read(&request));
         }
         let deadline = now + Duration::from_millis(wait);
         self.park(id, Parked { request, deadline });
@@ -48,8 +54,8 @@ impl Machine {
     /// Answers a fetch whose wait is over.
     pub(crate) fn end_fetch(&mut self, id: ConnectionId, now: Instant) {
         if let Some(fetch) = self.unpark(id) {
-            let (response, _) = self.read(&fetch.request);
-            self.answer(id, Response::Fetch(response), now);
+            let response = self.read(&fetch.request);
+            self.answer(id, response, now);
         }
     }
 
@@ -62,69 +68,84 @@ impl Machine {
                 .topics
                 .iter()
                 .any(|asked| asked.topic.as_str() == topic);
-            if asks {
-                let (response, done) = self.read(&fetch.request);
-                if done {
-                    enough.push((*id, response));
-                }
+            if asks && self.has_enough(&fetch.request) {
+                enough.push(*id);
             }
         }
-        for (id, response) in enough {
-            self.unpark(id);
-            self.answer(id, Response::Fetch(response), now);
+        for id in enough {
+            self.end_fetch(id, now);
         }
     }
 
-    /// What a fetch returns at this moment, and whether it has nothing to wait for.
-    fn read(&self, request: &FetchRequest) -> (FetchResponse, bool) {
-        let mut response = FetchResponse::default();
-        let mut left = usize::try_from(request.max_bytes).unwrap_or(0);
-        let (mut ready, mut failed, mut first_whole) = (0, false, true);
-        for topic in &request.topics {
-            let mut answer = FetchableTopicResponse::default()
+    /// What a fetch returns at this moment.
+    fn read(&self, request: &FetchRequest) -> Response {
+        let answer = |topic: &FetchTopic| {
+            FetchableTopicResponse::default()
                 .with_topic(topic.topic.clone())
-                .with_topic_id(topic.topic_id);
-            for asked in &topic.partitions {
-                let limit = usize::try_from(asked.partition_max_bytes).unwrap_or(0).min(left);
-                let data = self.log_of(topic, asked.partition).and_then(|log| {
-                    log.check_epoch(asked.current_leader_epoch)?;
-                    let mut data = PartitionData::default()
-                        .with_partition_index(asked.partition)
-                        .with_high_watermark(log.end())
-                        .with_last_stable_offset(log.end())
-                        .with_log_start_offset(log.start());
-                    if let Some((epoch, end)) = log.diverges(asked.last_fetched_epoch, asked.fetch_offset)? {
+                .with_topic_id(topic.topic_id)
+        };
+        let mut topics: Vec<_> = request.topics.iter().map(answer).collect();
+        self.look(request, |topic, asked, found| {
+            let data = found.and_then(|(log, found)| {
+                let mut data = PartitionData::default()
+                    .with_partition_index(asked.partition)
+                    .with_high_watermark(log.end())
+                    .with_last_stable_offset(log.end())
+                    .with_log_start_offset(log.start())
+                    // A reader of uncommitted records is told of no transactions.
+                    .with_aborted_transactions((request.isolation_level == 1).then(Vec::new))
+                    .with_records(Some(Bytes::new()));
+                match found {
+                    Look::Records(found) => data.records = Some(log.load(&found)?),
+                    Look::Parted(epoch, end) => {
                         data.diverging_epoch =
                             EpochEndOffset::default().with_epoch(epoch).with_end_offset(end);
-                        return Ok((data, Slice::default()));
-                    }
-                    let slice = log.read(asked.fetch_offset, limit, first_whole)?;
-                    Ok((data, slice))
-                });
-                match data {
-                    Ok((mut data, slice)) => {
-                        // A client whose log has parted from this one is to hear of it at once.
-                        failed |= data.diverging_epoch.epoch >= 0;
-                        ready += slice.ready;
-                        left = left.saturating_sub(slice.records.len());
-                        first_whole &= slice.records.is_empty();
-                        data.records = Some(slice.records);
-                        // A reader of uncommitted records is told of no transactions.
-                        data.aborted_transactions = (request.isolation_level == 1).then(Vec::new);
-                        answer.partitions.push(data);
-                    }
-                    Err(code) => {
-                        failed = true;
-                        let empty = no_records(asked.partition, code).with_records(Some(Bytes::new()));
-                        answer.partitions.push(empty);
                     }
                 }
+                Ok(data)
+            });
+            let data = data
+                .unwrap_or_else(|code| no_records(asked.partition, code).with_records(Some(Bytes::new())));
+            topics[topic].partitions.push(data);
+        });
+        Response::Fetch(FetchResponse::default().with_responses(topics))
+    }
+
+    /// Whether a fetch has nothing to wait for.
+    fn has_enough(&self, request: &FetchRequest) -> bool {
+        let (mut ready, mut is_due) = (0, request.topics.is_empty());
+        self.look(request, |_, _, found| match found {
+            Ok((_, Look::Records(found))) => ready += found.ready,
+            // An error, or that its log has parted from this one, is to be heard at once.
+            Ok((_, Look::Parted(..))) | Err(_) => is_due = true,
+        });
+        is_due || ready >= usize::try_from(request.min_bytes).unwrap_or(0)
+    }
+
+    /// Looks up each partition of a fetch, within the limits of all; the topic comes by its place.
+    fn look<'a>(
+        &'a self,
+        request: &FetchRequest,
+        mut each: impl FnMut(usize, &FetchPartition, Result<(&'a Log, Look), Code>),
+    ) {
+        let mut left = usize::try_from(request.max_bytes).unwrap_or(0);
+        let mut first_whole = true;
+        for (index, topic) in request.topics.iter().enumerate() {
+            for asked in &topic.partitions {
+                let limit = usize::try_from(asked.partition_max_bytes).unwrap_or(0).min(left);
+                let found = self.log_of(topic, asked.partition).and_then(|log| {
+                    log.check_epoch(asked.current_leader_epoch)?;
+                    if let Some((epoch, end)) = log.diverges(asked.last_fetched_epoch, asked.fetch_offset)? {
+                        return Ok((log, Look::Parted(epoch, end)));
+                    }
+                    let found = log.find(asked.fetch_offset, limit, first_whole)?;
+                    left = left.saturating_sub(found.bytes);
+                    first_whole &= found.bytes == 0;
+                    Ok((log, Look::Records(found)))
+                });
+                each(index, asked, found);
             }
-            response.responses.push(answer);
         }
-        let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0);
-        let enough = failed || ready >= min_bytes || request.topics.is_empty();
-        (response, enough)
     }
 
     /// Gives the topics of a fetch their names where it has their ids.

@@ -67,9 +67,7 @@ impl Machine {
             if missing && self.settings.auto_create && request.allow_auto_topic_creation {
                 let partitions = self.settings.num_partitions;
                 // Where it can't be created the answer below says so.
-                let _ = self
-                    .topics
-                    .create(&name, partitions, BTreeMap::new(), &mut self.ids);
+                let _ = self.add_topic(&name, partitions, BTreeMap::new());
             }
             topics.push(match self.topics.find(&name) {
                 Some(topic) => self.describe(&name, topic),

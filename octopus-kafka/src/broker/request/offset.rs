@@ -14,6 +14,7 @@ use kafka_protocol::messages::{
     },
     offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult},
 };
+use uuid::Uuid;
 
 use crate::broker::{
     api::{Head, Response, text},
@@ -82,7 +83,32 @@ impl Machine {
     }
 
     pub(crate) fn offset_commit(&mut self, request: &OffsetCommitRequest, now: Instant) -> Response {
-        let refused = self.groups.may_commit(request, now);
+        let mut refused = self.groups.may_commit(request, now);
+        let mut taken: Vec<(String, Uuid, i32, Committed)> = Vec::new();
+        if refused == code::NONE {
+            for topic in &request.topics {
+                let Some(found) = self.topics.find(&topic.name) else {
+                    continue;
+                };
+                for named in &topic.partitions {
+                    let metadata = named.committed_metadata.as_deref().unwrap_or("");
+                    let is_there = self.topics.log(&topic.name, named.partition_index).is_some();
+                    if !is_there || metadata.len() > METADATA {
+                        continue;
+                    }
+                    let committed = Committed {
+                        offset: named.committed_offset,
+                        leader_epoch: named.committed_leader_epoch,
+                        metadata: metadata.to_owned(),
+                    };
+                    taken.push((topic.name.to_string(), found.id, named.partition_index, committed));
+                }
+            }
+            if self.commit(&request.group_id, taken).is_err() {
+                // What Kafka makes of a log of offsets that can't be written.
+                refused = code::NOT_COORDINATOR;
+            }
+        }
         let mut response = OffsetCommitResponse::default();
         for topic in &request.topics {
             let mut answer = OffsetCommitResponseTopic::default().with_name(topic.name.clone());
@@ -95,13 +121,6 @@ impl Machine {
                 } else if metadata.len() > METADATA {
                     code::OFFSET_METADATA_TOO_LARGE
                 } else {
-                    let committed = Committed {
-                        offset: named.committed_offset,
-                        leader_epoch: named.committed_leader_epoch,
-                        metadata: metadata.to_owned(),
-                    };
-                    let key = (topic.name.to_string(), named.partition_index);
-                    self.groups.open(&request.group_id).offsets.insert(key, committed);
                     code::NONE
                 };
                 answer.partitions.push(
@@ -113,6 +132,28 @@ impl Machine {
             response.topics.push(answer);
         }
         Response::OffsetCommit(response)
+    }
+
+    /// Commits for a group: topic, its id, partition and what is committed.
+    pub(crate) fn commit(
+        &mut self,
+        group: &str,
+        commits: Vec<(String, Uuid, i32, Committed)>,
+    ) -> Result<(), Code> {
+        if commits.is_empty() {
+            return Ok(());
+        }
+        if let Some(store) = &mut self.store {
+            store.commit(
+                group,
+                commits.iter().map(|(_, id, partition, c)| (*id, *partition, c)),
+            )?;
+        }
+        let offsets = &mut self.groups.open(group).offsets;
+        for (topic, _, partition, committed) in commits {
+            offsets.insert((topic, partition), committed);
+        }
+        Ok(())
     }
 
     pub(crate) fn offset_fetch(&self, head: &Head, request: &OffsetFetchRequest) -> Response {
@@ -218,9 +259,9 @@ impl Machine {
             LATEST => return Ok(Some((log.end(), -1, log.leader_epoch()))),
             EARLIEST => Some((log.start(), -1)),
             EARLIEST_LOCAL if version >= 8 => Some((log.start(), -1)),
-            MAX_TIMESTAMP if version >= 7 => log.latest(),
+            MAX_TIMESTAMP if version >= 7 => log.latest()?,
             timestamp if timestamp < 0 => return Err(code::UNSUPPORTED_VERSION),
-            timestamp => log.at_time(timestamp),
+            timestamp => log.at_time(timestamp)?,
         };
         Ok(found.map(|(offset, timestamp)| (offset, timestamp, log.epoch_at(offset))))
     }

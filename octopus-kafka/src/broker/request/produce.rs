@@ -76,4 +76,14 @@ impl Machine {
         log.retain(kept);
         Ok((base, log.start()))
     }
+
+    /// Appends a batch that is not checked.
+    pub(crate) fn append_unchecked(&mut self, topic: &str, batch: &[u8], now: Instant) -> Result<i64, Code> {
+        let log = self.topics.log_mut(topic, 0);
+        let log = log.ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let base = log.append(batch)?;
+        log.retain(self.settings.retention_bytes);
+        self.wake_fetches(topic, now);
+        Ok(base)
+    }
 }

@@ -20,6 +20,7 @@ use uuid::Uuid;
 use crate::broker::{
     api::{Head, Response, text},
     code::{self, Code},
+    log::Mark,
     machine::Machine,
     topic::{CONFIGS, MAX_MESSAGE_BYTES, PARTITIONS},
 };
@@ -84,10 +85,9 @@ impl Machine {
     pub(crate) fn delete_topics(&mut self, request: &DeleteTopicsRequest, now: Instant) -> Response {
         let mut response = DeleteTopicsResponse::default();
         for name in &request.topic_names {
-            let code = if self.delete_topic(name, now) {
-                code::NONE
-            } else {
-                code::UNKNOWN_TOPIC_OR_PARTITION
+            let code = match self.delete_topic(name, now) {
+                Ok(()) => code::NONE,
+                Err(code) => code,
             };
             response.responses.push(
                 DeletableTopicResult::default()
@@ -123,14 +123,35 @@ impl Machine {
         Response::DescribeConfigs(DescribeConfigsResponse::default().with_results(results))
     }
 
+    /// Creates a topic and returns its id.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Topics::create`](crate::broker::topic::Topics::create).
+    pub(crate) fn add_topic(
+        &mut self,
+        name: &str,
+        partitions: i32,
+        configs: BTreeMap<String, String>,
+    ) -> Result<Uuid, Code> {
+        self.topics
+            .create(name, partitions, configs, &mut self.ids, self.store.as_mut())
+    }
+
     /// Deletes a topic with all that groups committed for it, and answers the fetches that wait for it.
-    pub(crate) fn delete_topic(&mut self, name: &str, now: Instant) -> bool {
-        let deleted = self.topics.delete(name);
-        if deleted {
-            self.groups.forget_topic(name);
-            self.wake_fetches(name, now);
+    ///
+    /// # Errors
+    ///
+    /// `UNKNOWN_TOPIC_OR_PARTITION`, `KAFKA_STORAGE_ERROR`.
+    pub(crate) fn delete_topic(&mut self, name: &str, now: Instant) -> Result<(), Code> {
+        let topic = self.topics.find(name).ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)?;
+        if let Some(store) = &mut self.store {
+            store.delete_topic(name, topic)?;
         }
-        deleted
+        self.topics.delete(name);
+        self.groups.forget_topic(name);
+        self.wake_fetches(name, now);
+        Ok(())
     }
 
     pub(crate) fn delete_records_before(
@@ -141,11 +162,33 @@ impl Machine {
         now: Instant,
     ) -> Result<i64, Code> {
         let log = self.topics.log_mut(topic, partition);
-        let start = log
-            .ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)?
-            .delete_before(offset)?;
+        let log = log.ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let start = log.start_at(offset)?;
+        if let Some(store) = &mut self.store {
+            // Before the records go: they must not be there again after a restart.
+            store.mark(topic, partition, &Mark { start, ..log.mark() })?;
+        }
+        log.delete_before(start)?;
         self.wake_fetches(topic, now);
         Ok(start)
+    }
+
+    /// Gives a partition a new leader, who lacks what lies from `truncate_to` on, and returns its epoch.
+    pub(crate) fn elect(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        truncate_to: Option<i64>,
+        now: Instant,
+    ) -> Result<i32, Code> {
+        let log = self.topics.log_mut(topic, partition);
+        let log = log.ok_or(code::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let epoch = log.elect(truncate_to)?;
+        if let Some(store) = &mut self.store {
+            store.mark(topic, partition, &log.mark())?;
+        }
+        self.wake_fetches(topic, now);
+        Ok(epoch)
     }
 
     fn create_topic(
@@ -194,9 +237,7 @@ impl Machine {
         if validate_only {
             return Ok((Uuid::nil(), partitions, configs));
         }
-        let id = self
-            .topics
-            .create(&topic.name, partitions, configs.clone(), &mut self.ids)?;
+        let id = self.add_topic(&topic.name, partitions, configs.clone())?;
         Ok((id, partitions, configs))
     }
 
@@ -288,6 +329,7 @@ const fn reason(code: Code) -> &'static str {
         code::INVALID_REPLICA_ASSIGNMENT => "Every partition must be assigned to this one broker",
         code::INVALID_CONFIG => "A setting is not known, or its value is not valid",
         code::UNKNOWN_TOPIC_OR_PARTITION => "There is no such topic",
+        code::KAFKA_STORAGE_ERROR => "The broker's disk fails",
         _ => "The request is not valid",
     }
 }

@@ -29,7 +29,7 @@ fn two_epochs(world: &mut World) -> (Uuid, ConnectionId) {
     let topic_id = world.topic("t");
     let id = world.connect();
     world.ask(id, 9, &produce("t", &batch(&[b"a", b"b"], 5)));
-    world.machine.topics.log_mut("t", 0).unwrap().elect(None);
+    world.machine.topics.log_mut("t", 0).unwrap().elect(None).unwrap();
     world.ask(id, 9, &produce("t", &batch(&[b"c", b"d"], 5)));
     (topic_id, id)
 }

@@ -135,3 +135,33 @@ async fn a_test_sees_and_sets_what_the_broker_holds() {
     );
     assert_eq!(broker.group_members("g"), []);
 }
+
+#[tokio::test]
+async fn a_broker_goes_on_with_its_folder_and_lets_nobody_else_have_it() {
+    let data = tempfile::tempdir().unwrap();
+    let config = Config {
+        data: Some(data.path().to_owned()),
+        ..Config::default()
+    };
+    let records = batch(&[b"x"], 5);
+    for end in 0..3 {
+        let broker = Broker::start(config.clone()).await.unwrap();
+        let second = Broker::start(config.clone()).await.unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(broker.create_topic("t"), end == 0);
+        assert_eq!(broker.end_offset("t"), Some(end));
+        assert_eq!(broker.committed("g", "t"), (end > 0).then_some(end));
+        let mut stream = TcpStream::connect(broker.addr()).await.unwrap();
+        let response = talk(&mut stream, 9, &produce("t", &records)).await.unwrap();
+        assert_eq!(produced(&response), (0, end));
+        broker.commit("g", "t", end + 1);
+        assert_eq!(
+            broker.append("t", b"no batch"),
+            None,
+            "it could not be found again"
+        );
+        let response = talk(&mut stream, 12, &Request::Fetch(fetch(&["t"], end, 0))).await;
+        assert_eq!(fetched(&response.unwrap()), (0, end + 1, records.len()));
+        broker.shutdown().await;
+    }
+}
