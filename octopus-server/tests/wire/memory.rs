@@ -37,7 +37,8 @@ const TOPICS: [(Value, Compression, [&str; 2]); 6] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twelve_instances_of_8_mib_records_stay_under_120_mib() {
     let broker = Broker::start().await;
-    let server = Server::start(&broker.address(), &[]).await;
+    // On a machine that is busy with other tests 48 MiB may take more than the usual 30 s.
+    let server = Server::start(&broker.address(), &["--send-timeout-ms", "170000"]).await;
     let pid = server.process.id();
     let mut instances = Vec::new();
     for (number, (value, compression, accepts)) in TOPICS.into_iter().enumerate() {
