@@ -164,7 +164,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::KafkaInvalid => f.write_str("Kafka refused the topic name or the request as invalid; check the names, the offsets and their metadata"),
-            Self::BodyNotJson => f.write_str("The request body is not valid JSON"),
+            Self::BodyNotJson => f.write_str("The request body is not valid JSON; send one JSON object"),
             Self::TokenRefused => {
                 f.write_str("The subject is not a UUID, or its token is malformed, inactive or not valid for it; send authorization: Bearer TOKEN")
             }
@@ -228,7 +228,7 @@ impl fmt::Display for Error {
             Self::UserFetches(most) => write!(f, "The user has {most} fetches in progress already; retry when one has ended"),
             Self::NoTurn => f.write_str("The fetch got no turn within its wait; retry, or wait longer"),
             Self::Throttled => f.write_str("The cluster throttled the request; retry"),
-            Self::Internal => f.write_str("Internal error"),
+            Self::Internal => f.write_str("Internal error; retry, and tell the operator if it goes on"),
             Self::KafkaFailed => f.write_str("Kafka failed the request; if it goes on, ask the operator"),
             Self::NoOffset(at) => write!(
                 f,

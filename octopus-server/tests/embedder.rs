@@ -77,7 +77,9 @@ async fn a_panic_in_a_request_ends_nothing_but_the_request() {
         let failed = ask(&mut stream, &create(FRAGILE)).await;
         assert!(failed.starts_with("HTTP/1.1 500 "), "{failed}");
         assert!(
-            failed.ends_with(r#"{"error_code":500,"message":"Internal error"}"#),
+            failed.ends_with(
+                r#"{"error_code":500,"message":"Internal error; retry, and tell the operator if it goes on"}"#
+            ),
             "{failed}"
         );
         // Without a cluster a create is refused, on the same connection [CR-11].

@@ -413,3 +413,27 @@ fn a_driver_that_was_late_does_not_prolong_a_wait() {
         .oversleep(secs(5))
         .gives(["hurry 0", "cancel 0", "1 <- []", "2 <- 42901"]);
 }
+
+/// [FE-09] a turn that comes free at the very end of a fetch's wait is of no use to it, unless it had none before [D-19].
+#[test]
+fn a_turn_at_the_end_of_the_wait_is_not_taken() {
+    let mut world = World::limited(|limits| limits.max_polls = 1);
+    for user in [1, 2] {
+        world.set_up_create(user, "a", settings());
+        world.set_up_assign(user, "a", &[("t", 0)]);
+    }
+    world
+        .request_of(1, "a", 1, fetch(1000))
+        .request_of(2, "a", 2, fetch(5000))
+        .at(ms(40))
+        .done(0, found_nothing())
+        .unnoticed(ms(1000))
+        .done(1, found_nothing())
+        .gives([
+            "0: fetch t@0 in 500",
+            "hurry 0",
+            "1: fetch t@0 in 40",
+            "1 <- []",
+            "2: fetch t@0 in 500",
+        ]);
+}

@@ -92,6 +92,12 @@ impl World {
         self
     }
 
+    /// Time has passed, and the driver has a fact to tell before it says so.
+    pub(crate) fn unnoticed(&mut self, after: Duration) -> &mut Self {
+        self.now = self.start + after;
+        self
+    }
+
     /// User 1 asks something of its instance `a`.
     pub(crate) fn request(&mut self, id: u64, command: Command) -> &mut Self {
         self.request_of(1, "a", id, command)

@@ -104,7 +104,7 @@ fn a_refusal_has_its_code_and_message() {
             Error::BodyNotJson,
             V2,
             400,
-            r#"{"error_code":40003,"message":"The request body is not valid JSON"}"#,
+            r#"{"error_code":40003,"message":"The request body is not valid JSON; send one JSON object"}"#,
         ),
         (
             Error::NotAcceptable,
@@ -128,7 +128,7 @@ fn a_refusal_has_its_code_and_message() {
             Error::Internal,
             V2,
             500,
-            r#"{"error_code":500,"message":"Internal error"}"#,
+            r#"{"error_code":500,"message":"Internal error; retry, and tell the operator if it goes on"}"#,
         ),
         (
             Error::NoKafka,

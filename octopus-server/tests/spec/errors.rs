@@ -98,7 +98,7 @@ const ERRORS: [Row; 23] = [
         ("the fetch got no turn within its wait", "no turn", "retry"),
         ("the cluster throttled the request", "throttled", "retry"),
     ]),
-    (500, 500, &[("the service fails inside", "Internal error", "")]),
+    (500, 500, &[("the service fails inside", "Internal error", "retry")]),
     (50002, 500, &[
         ("Kafka fails a request", "Kafka failed", "ask the operator"),
         ("the service fails to authenticate to Kafka", "Kafka failed", "ask the operator"),
