@@ -22,8 +22,9 @@ pub(crate) fn schedules() -> Vec<(&'static str, Schedule)> {
     commits.auto_offset_reset = AutoOffsetReset::Earliest;
     let mut waits = quick();
     waits.request_timeout = Duration::from_millis(700);
-    let ready =
-        |user, name, settings: &Settings| Step::Ready(named(user, name), settings.clone(), subscribe());
+    let ready = |user, name, settings: &Settings| {
+        Step::Ready(named(user, name), settings.clone(), subscribe(), false)
+    };
     vec![
         (
             "a commit of a fetch whose caller left, behind which an unsubscribe commits",

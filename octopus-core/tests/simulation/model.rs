@@ -231,6 +231,12 @@ impl Model {
             .min()
     }
 
+    /// Who holds a place: one whose create is under way does, one that is to close does not [CR-10] [D-29].
+    pub(crate) fn places(&self) -> impl Iterator<Item = Subject> {
+        let named = self.lives.values().filter(|i| i.is_named);
+        named.map(|i| i.key.subject)
+    }
+
     /// When something is due.
     pub(crate) fn is_due_at(&self) -> Option<Instant> {
         self.due().map(|(at, _)| at)

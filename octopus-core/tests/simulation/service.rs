@@ -32,6 +32,8 @@ pub(crate) struct Service {
     asked: BTreeMap<RequestId, Asked>,
     /// Replies on their way.
     sending: BTreeMap<RequestId, Sending>,
+    /// Those whose replies do not settle with the others.
+    slow: BTreeSet<RequestId>,
     running: BTreeMap<CallId, Running>,
     /// Calls that were stopped or given up.
     stopped: Vec<CallId>,
@@ -43,8 +45,6 @@ pub(crate) struct Service {
     closed: BTreeMap<InstanceId, Consumer>,
     /// The last instance of a name.
     names: BTreeMap<InstanceKey, InstanceId>,
-    /// The instances that hold a place.
-    places: BTreeMap<InstanceId, Subject>,
     /// How long the driver slept in all.
     slept: Duration,
     /// Whether it has not looked at its deadlines since.
@@ -90,13 +90,13 @@ impl Service {
             requests: 0,
             asked: BTreeMap::new(),
             sending: BTreeMap::new(),
+            slow: BTreeSet::new(),
             running: BTreeMap::new(),
             stopped: Vec::new(),
             bodies: BTreeSet::new(),
             consumers: BTreeMap::new(),
             closed: BTreeMap::new(),
             names: BTreeMap::new(),
-            places: BTreeMap::new(),
             slept: Duration::ZERO,
             is_late: false,
             shutdown_end: None,
@@ -128,8 +128,9 @@ impl Service {
                 };
                 self.ask(*who, Command::Fetch(fetch));
             }
-            Step::Ready(who, settings, reads) => {
+            Step::Ready(who, settings, reads, slow) => {
                 self.ask(*who, Command::Create(settings.clone()));
+                self.slow.extend(slow.then_some(RequestId(self.requests)));
                 self.settle();
                 self.ask(*who, reads.clone());
                 self.settle();
@@ -190,6 +191,7 @@ impl Service {
     /// Lets everything end well: every request is answered, and then every instance is closed, idle or by the
     /// shutdown.
     pub(crate) fn come_to_rest(mut self) -> Seen {
+        self.slow.clear();
         for _ in 0..1_000 {
             self.settle();
             if self.asked.is_empty() {
@@ -232,7 +234,8 @@ impl Service {
             }
             let calls: Vec<_> = self.running.keys().copied().collect();
             calls.into_iter().for_each(|call| self.end(call, &how));
-            let replies: Vec<_> = self.sending.keys().copied().collect();
+            let replies = self.sending.keys().filter(|request| !self.slow.contains(request));
+            let replies: Vec<_> = replies.copied().collect();
             replies.into_iter().for_each(|request| self.fate(request, true));
         }
     }
@@ -324,20 +327,18 @@ impl Service {
     }
 
     fn fate(&mut self, request: RequestId, delivered: bool) {
-        let Some(sending) = self.sending.remove(&request) else {
+        if self.sending.remove(&request).is_none() {
             return;
-        };
+        }
         if delivered {
             self.feed(&Event::Delivered(request));
         } else {
-            self.undone(&sending.asked);
             self.feed(&Event::Dropped(request));
         }
     }
 
     fn leave(&mut self, request: RequestId) {
-        if let Some(asked) = self.asked.remove(&request) {
-            self.undone(&asked);
+        if self.asked.remove(&request).is_some() {
             self.feed(&Event::Dropped(request));
         }
     }
@@ -380,11 +381,8 @@ impl Service {
                 }
                 Action::Reply { request, reply } => self.answer(request, &reply),
                 Action::Abort(request) => {
-                    let sending = self
-                        .sending
-                        .remove(&request)
-                        .expect("an aborted reply was on its way");
-                    self.undone(&sending.asked);
+                    let sending = self.sending.remove(&request);
+                    assert!(sending.is_some(), "an aborted reply was on its way");
                 }
             }
         }
@@ -395,7 +393,6 @@ impl Service {
     fn start(&mut self, call: CallId, instance: InstanceId, effect: Effect, within: Duration) {
         if let Effect::Open(open) = &effect {
             self.names.insert(open.key.clone(), instance);
-            self.places.insert(instance, open.key.subject);
             let consumer = Consumer {
                 key: open.key.clone(),
                 settings: open.settings.clone(),
@@ -425,27 +422,13 @@ impl Service {
         } else {
             false
         };
-        match (&asked.command, reply, asked.instance) {
-            (Command::Create(_), Err(_), Some(instance)) | (Command::Delete, Ok(_), Some(instance)) => {
-                self.places.remove(&instance);
-            }
-            _ => {}
-        }
         self.sending.insert(request, Sending { asked, has_records });
-    }
-
-    /// A reply was not received: an instance made by it is gone [D-29].
-    fn undone(&mut self, asked: &Asked) {
-        if let (Command::Create(_), Some(instance)) = (&asked.command, asked.instance) {
-            self.places.remove(&instance);
-        }
     }
 
     fn closed(&mut self, instance: InstanceId) {
         if let Some(consumer) = self.consumers.remove(&instance) {
             self.closed.insert(instance, consumer);
         }
-        self.places.remove(&instance);
     }
 }
 

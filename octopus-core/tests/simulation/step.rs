@@ -41,8 +41,9 @@ pub(crate) enum Step {
     Ask(Who, Command),
     /// A user fetches.
     Fetch(Who, Accept, Option<Duration>, Option<NonZeroU64>),
-    /// An instance is made, and reads what it is told to, subscribed to or assigned.
-    Ready(Who, Settings, Command),
+    /// An instance is made, and reads what it is told to, subscribed to or assigned. The answer of its create may be slow,
+    /// so that its fate comes when the instance is in use.
+    Ready(Who, Settings, Command, bool),
     /// Many users make some instances each.
     Crowd {
         users: u64,
@@ -221,7 +222,7 @@ impl Dice {
     }
 
     fn ready(&mut self, users: u64) -> Step {
-        Step::Ready(self.named(users), self.settings(), self.reads())
+        Step::Ready(self.named(users), self.settings(), self.reads(), self.is(10))
     }
 
     fn reads(&mut self) -> Command {

@@ -8,8 +8,7 @@ use super::{Asked, Service};
 
 impl Service {
     /// What must hold of a call as it starts.
-    pub(super) fn check_call(&mut self, instance: InstanceId, effect: &Effect, within: Duration) {
-        self.free_place(instance, effect);
+    pub(super) fn check_call(&self, instance: InstanceId, effect: &Effect, within: Duration) {
         if let Effect::Fetch(_) = effect {
             assert!(within <= self.limits.turn, "a turn is at most half a second");
         }
@@ -72,18 +71,14 @@ impl Service {
 
     /// [CR-10]
     fn check_places(&self) {
-        assert!(
-            self.places.len() <= self.limits.max_instances,
-            "instances of the service"
-        );
+        let mut users: BTreeMap<Subject, usize> = BTreeMap::new();
+        self.model
+            .places()
+            .for_each(|user| *users.entry(user).or_default() += 1);
+        let total: usize = users.values().sum();
+        assert!(total <= self.limits.max_instances, "instances of the service");
         let most = self.limits.max_instances_per_user;
-        if self.places.len() > most {
-            let mut users: BTreeMap<Subject, usize> = BTreeMap::new();
-            self.places
-                .values()
-                .for_each(|user| *users.entry(*user).or_default() += 1);
-            assert!(users.values().all(|count| *count <= most), "instances of a user");
-        }
+        assert!(users.values().all(|count| *count <= most), "instances of a user");
     }
 
     /// [LK-01] one request at a time, and beside it one commit of a fetch and one join without a fetch.
@@ -129,16 +124,6 @@ impl Service {
                 "{request:?} waited {waited:?}: {:?}",
                 asked.command
             );
-        }
-    }
-
-    /// An instance that closes with no request in hand has given its place up.
-    fn free_place(&mut self, instance: InstanceId, effect: &Effect) {
-        let ends = matches!(effect, Effect::Close | Effect::Commit(_));
-        let sending = self.sending.values().map(|sending| &sending.asked);
-        let mut in_hand = self.asked.values().chain(sending);
-        if ends && !in_hand.any(|asked| asked.instance == Some(instance)) {
-            self.places.remove(&instance);
         }
     }
 }
