@@ -76,6 +76,7 @@ impl Load {
         let topic = || vec![TopicPartition::only("events".into())];
         for owner in 0..instances {
             load.ask(owner, Command::Create(Settings::default()));
+            load.settle();
             load.ask(owner, Command::Assign(topic()));
             load.settle();
         }
