@@ -26,8 +26,9 @@ use tokio::{net::TcpListener, runtime::Runtime};
 const USERS: usize = 6;
 
 fn turn(criterion: &mut Criterion) {
-    let runtime = Runtime::new().expect("a runtime");
-    let service = runtime.block_on(Service::start());
+    // Both live as long as the readers that poll for ever.
+    let runtime = Box::leak(Box::new(Runtime::new().expect("a runtime")));
+    let service = Box::leak(Box::new(runtime.block_on(Service::start())));
     let mut ready = service.reader(0);
     service.append(0);
     let mut group = criterion.benchmark_group("turn");
