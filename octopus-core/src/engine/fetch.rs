@@ -87,13 +87,12 @@ impl Engine {
         self.send(id, Ok(Reply::Records(call)), now);
     }
 
-    /// The fate of a reply with records: only here positions follow what a client received [AK-04] [FE-11].
-    pub(super) fn end_sending(&mut self, id: RequestId, received: bool, now: Instant) {
+    /// A reply with records counts as received: only here positions follow what a client was given [AK-04] [FE-11].
+    pub(super) fn end_sending(&mut self, id: RequestId, now: Instant) {
         let instance = self.requests.get(&id).and_then(|request| request.instance);
         if let Some(fetching) = self.fetching(id)
             && let Phase::Sending(sending) = std::mem::replace(&mut fetching.phase, Phase::Quiet)
             && let Some(instance) = instance.and_then(|number| self.instances.get_mut(&number))
-            && received
         {
             instance.positions.advance(sending.next);
             if let Some(cut) = &sending.cut {

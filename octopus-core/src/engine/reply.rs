@@ -55,7 +55,7 @@ impl Engine {
         };
         match &request.stage {
             Stage::Answered(_) => self.finish(id, now),
-            Stage::Fetching(fetch) if fetch.is_sending() => self.end_sending(id, true, now),
+            Stage::Fetching(fetch) if fetch.is_sending() => self.end_sending(id, now),
             Stage::Opening(_)
             | Stage::Topics(..)
             | Stage::Waiting(_)
@@ -93,7 +93,6 @@ impl Engine {
                 instance.into_iter().for_each(|instance| self.unlock(instance));
             }
             Stage::Working(_) => {}
-            Stage::Fetching(fetch) if fetch.is_sending() => self.end_sending(id, false, now),
             Stage::Fetching(_) => {
                 self.end_fetch(id, now);
                 self.finish(id, now);
@@ -114,7 +113,7 @@ impl Engine {
         let instance = request.instance;
         self.actions.push_back(Action::Abort(id));
         match &request.stage {
-            Stage::Fetching(_) => self.end_sending(id, true, now),
+            Stage::Fetching(_) => self.end_sending(id, now),
             Stage::Answered(Answered::Created) => {
                 self.finish(id, now);
                 self.undo(instance, now);

@@ -424,3 +424,17 @@ fn an_answer_of_the_wrong_kind_is_an_internal_error() {
             "2 <- 500",
         ]);
 }
+
+/// [RP-05] only what was sent can have been delivered: a fetch that still polls goes on, and is answered once.
+#[test]
+fn a_delivery_before_a_reply_means_nothing() {
+    let mut world = assigned(settings(), &[("t", 5)]);
+    world
+        .request(1, fetch(5000))
+        .delivered(1)
+        .done(0, fetched(&[("t", 7)]))
+        .gives(["0: fetch t@5 in 500", "1 <- records 0"])
+        .delivered(1)
+        .request(2, fetch(5000))
+        .gives(["1: fetch t@7 in 500"]);
+}

@@ -194,3 +194,16 @@ fn a_turn_does_not_poll_on_past_a_signal() {
         .at(ms(500))
         .gives(["2: join t in 500"]);
 }
+
+/// [D-23] a join that says at its end that it still goes on is taken up again at once.
+#[test]
+fn a_join_without_a_fetch_goes_on_when_its_time_has_ended() {
+    let mut world = joined(settings(), &[("t", 5)]);
+    let instance = world.instance();
+    world
+        .event(Event::Rebalance(instance))
+        .at(secs(10))
+        .unnoticed(secs(20))
+        .done(0, Outcome::Joining)
+        .gives(["0: join t in 10000", "1: join t in 10000"]);
+}

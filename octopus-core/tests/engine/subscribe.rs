@@ -291,3 +291,13 @@ fn a_signal_during_an_unsubscribe_concerns_no_later_subscription() {
         .at(secs(60))
         .gives([]);
 }
+
+/// [SU-02]
+#[test]
+fn a_subscribe_names_a_topic() {
+    created(settings())
+        .request(1, subscribe(&[]))
+        .gives(["1 <- 42204"])
+        .request(2, Command::Subscription)
+        .gives(["2 <- topics "]);
+}
