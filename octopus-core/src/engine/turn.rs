@@ -13,11 +13,11 @@ impl Engine {
     /// Begins a turn that was granted [LI-02]. It is a short one if others wait already.
     pub(super) fn take_turn(&mut self, id: RequestId, now: Instant) {
         let limits = &self.config.limits;
-        let is_long = !self.scheduler.is_waited_for() && limits.short_turn < limits.turn;
-        let length = if is_long {
-            limits.turn
-        } else {
+        let others_wait = self.scheduler.is_waited_for();
+        let length = if others_wait {
             limits.short_turn.min(limits.turn)
+        } else {
+            limits.turn
         };
         let Some(number) = self.requests.get(&id).and_then(|request| request.instance) else {
             return self.scheduler.leave(id);
@@ -31,7 +31,7 @@ impl Engine {
             return self.conclude(id, reply, now);
         }
         fetching.begin_turn(length, now);
-        if is_long {
+        if !others_wait {
             self.scheduler.lengthen(id);
         }
         if self.wants_join(number) {
