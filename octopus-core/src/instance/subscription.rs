@@ -88,7 +88,6 @@ impl Membership {
         let same = topics.len() == self.topics.len() && topics.iter().all(|topic| self.reads(topic));
         self.topics = topics;
         self.wanted |= !same;
-        self.signalled |= !same;
     }
 
     /// The topics subscribed to.

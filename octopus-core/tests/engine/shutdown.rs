@@ -91,6 +91,7 @@ fn what_is_left_after_eight_seconds_is_given_up() {
     assert!(!world.is_drained());
     world.at(secs(8)).gives(["cancel 1", "abort 1", "2 <- 50003"]);
     assert!(world.is_drained());
+    assert_eq!(world.next_deadline(), None);
     world
         .delivered(1)
         .done(1, Outcome::Done)
