@@ -2,7 +2,7 @@
 //!
 //! One node with topics, partitions, long polls, limits, idempotent producers and the classic protocol of
 //! consumer groups, like Apache Kafka where a client can tell. It has no replication, no transactions and
-//! no security. What it holds is gone with it unless it has a folder to keep it in ([`Config::data`]). A test can have it answer wrongly, late or not at
+//! no TLS. Clients sign in where it has users ([`Config::users`]). What it holds is gone with it unless it has a folder to keep it in ([`Config::data`]). A test can have it answer wrongly, late or not at
 //! all ([`Broker::faults`]), and read what it was asked ([`Broker::requests`]).
 //!
 //! ```
@@ -50,6 +50,7 @@ mod machine;
 mod part;
 mod refuse;
 mod request;
+mod sasl;
 mod serve;
 mod store;
 #[cfg(test)]
@@ -61,6 +62,7 @@ pub use fault::{Fault, Faults, When, always, first, nth};
 pub use group::GroupState;
 pub use id::ConnectionId;
 pub use kafka_protocol::messages::ApiKey;
+pub use sasl::{Mechanism, Users};
 
 use coordinator::Rules;
 use disk::Folder;
@@ -97,6 +99,13 @@ pub struct Config {
     pub max_frame_bytes: usize,
     /// How many bytes a partition keeps; the oldest batches go first. 1 GiB by default.
     pub retention_bytes: usize,
+    /// Who may sign in. With users, a connection that has not signed in may only ask for versions and do so; with
+    /// none, the default, nobody has to.
+    pub users: Users,
+    /// The ways to sign in: all by default.
+    pub mechanisms: Vec<Mechanism>,
+    /// How long a connection may go on after it has signed in, unless it does so again; without end by default.
+    pub max_session: Option<Duration>,
     /// The folder that topics, records and what groups commit are kept in, so that a broker that is started with
     /// it later goes on with them; none by default, and all is gone with the broker. An answer is given only
     /// when what it promises is written to a file, so the end of the process, by whatever signal, loses nothing
@@ -122,6 +131,9 @@ impl Default for Config {
             max_message_bytes: 16 << 20,
             max_frame_bytes: 32 << 20,
             retention_bytes: 1 << 30,
+            users: Users::default(),
+            mechanisms: Mechanism::ALL.to_vec(),
+            max_session: None,
             data: None,
             fsync: false,
             requests_kept: 4096,
@@ -178,6 +190,7 @@ pub(crate) struct Settings {
     retention_bytes: usize,
     requests_kept: usize,
     groups: Rules,
+    sasl: sasl::Rules,
 }
 
 /// The one node of the cluster, as clients see it.
@@ -270,6 +283,13 @@ impl Broker {
                 machine.versions.insert(api as i16, versions);
             }
         });
+    }
+
+    /// Adds a user, or changes its password; `None` takes it away. Only for a broker that was started with users.
+    /// Who has signed in stays so until the session ends.
+    pub fn set_user(&self, name: &str, password: Option<&str>) {
+        self.shared
+            .with(|machine, _| machine.gate.set_user(name, password));
     }
 
     /// Creates a topic of one partition; false if its name is not valid or taken.
@@ -408,6 +428,12 @@ impl Config {
                 initial_rebalance_delay: self.initial_rebalance_delay,
                 min_session_timeout: self.min_session_timeout,
                 max_session_timeout: self.max_session_timeout,
+            },
+            sasl: sasl::Rules {
+                is_required: !self.users.is_empty(),
+                users: self.users.clone(),
+                mechanisms: self.mechanisms.clone(),
+                max_session: self.max_session,
             },
         }
     }

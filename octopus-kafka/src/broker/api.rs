@@ -13,13 +13,24 @@ use kafka_protocol::{
         ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
         OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
         OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse, RequestHeader, ResponseHeader,
+        SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
         SyncGroupRequest, SyncGroupResponse,
     },
     protocol::{Decodable as _, Encodable as _, StrBytes},
 };
 
+/// Sets the throttle time of a response that has one.
+macro_rules! throttle {
+    ($response:ident, $ms:ident) => {
+        $response.throttle_time_ms = $ms
+    };
+    ($response:ident, $ms:ident, unthrottled) => {{
+        let _ = ($response, $ms);
+    }};
+}
+
 macro_rules! apis {
-    ($($api:ident $versions:expr, $request:ident, $response:ident;)*) => {
+    ($($api:ident $versions:expr, $request:ident, $response:ident $(, $unthrottled:ident)?;)*) => {
         /// A request, decoded.
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
@@ -76,7 +87,7 @@ macro_rules! apis {
 
             pub(crate) const fn throttle(&mut self, throttle_time_ms: i32) {
                 match self {
-                    $(Self::$api(response) => response.throttle_time_ms = throttle_time_ms),*
+                    $(Self::$api(response) => throttle!(response, throttle_time_ms $(, $unthrottled)?)),*
                 }
             }
 
@@ -122,6 +133,8 @@ apis! {
     DeleteTopics 1..=5, DeleteTopicsRequest, DeleteTopicsResponse;
     DeleteRecords 0..=2, DeleteRecordsRequest, DeleteRecordsResponse;
     InitProducerId 0..=4, InitProducerIdRequest, InitProducerIdResponse;
+    SaslHandshake 0..=1, SaslHandshakeRequest, SaslHandshakeResponse, unthrottled;
+    SaslAuthenticate 0..=2, SaslAuthenticateRequest, SaslAuthenticateResponse, unthrottled;
     OffsetForLeaderEpoch 2..=4, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse;
     DescribeConfigs 1..=4, DescribeConfigsRequest, DescribeConfigsResponse;
 }
@@ -200,6 +213,8 @@ impl Response {
             | Self::DeleteTopics(_)
             | Self::DeleteRecords(_)
             | Self::InitProducerId(_)
+            | Self::SaslHandshake(_)
+            | Self::SaslAuthenticate(_)
             | Self::OffsetForLeaderEpoch(_)
             | Self::DescribeConfigs(_) => {}
         }

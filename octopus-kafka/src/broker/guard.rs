@@ -211,6 +211,8 @@ const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
             (0, LAST, List(&[(0, LAST, Text), (0, LAST, Blob)])),
         ],
     ),
+    (ApiKey::SaslHandshake, LAST, &[(0, LAST, Text)]),
+    (ApiKey::SaslAuthenticate, 2, &[(0, LAST, Blob)]),
     (ApiKey::ApiVersions, 3, &[(3, LAST, Text), (3, LAST, Text)]),
     (
         ApiKey::CreateTopics,

@@ -19,6 +19,7 @@ use super::{
     guard,
     id::{ConnectionId, Ids},
     part, refuse,
+    sasl::Gate,
     store::{Kept, Store},
     topic::Topics,
 };
@@ -30,6 +31,7 @@ pub(crate) struct Machine {
     pub(super) ids: Ids,
     pub(super) topics: Topics,
     pub(super) groups: Groups,
+    pub(super) gate: Gate,
     /// Where it keeps what must outlive it; nowhere, and then it is gone with it.
     pub(super) store: Option<Store>,
     pub(super) next_producer_id: i64,
@@ -85,16 +87,20 @@ struct Pending {
     action: Option<Action>,
     /// The refusal of one topic, to be put into the answer.
     refused: Option<Response>,
+    /// The connection is closed behind the answer.
+    closes: bool,
 }
 
 impl Machine {
     pub(crate) fn new(settings: Settings, faults: Faults, seed: u64) -> Self {
         let groups = Groups::new(settings.groups.clone());
+        let gate = Gate::new(settings.sasl.clone());
         Self {
             settings,
             ids: Ids::new(seed),
             topics: Topics::default(),
             groups,
+            gate,
             store: None,
             next_producer_id: 0,
             producer_ids_below: 0,
@@ -140,6 +146,7 @@ impl Machine {
     /// A client has gone. What it asked for is done all the same, as far as the group is concerned.
     pub(crate) fn handle_disconnect(&mut self, id: ConnectionId) {
         self.unpark(id);
+        self.gate.leave(id);
         if let Some(phase) = self.connections.remove(&id) {
             self.untime(id, &phase);
         }
@@ -150,7 +157,11 @@ impl Machine {
         if !matches!(self.connections.get(&id), Some(Phase::Ready)) {
             return;
         }
-        let Some(head) = Head::decode(&mut frame) else {
+        if self.gate.takes_raw(id) {
+            self.sasl_raw(id, &frame, now);
+            return;
+        }
+        let Some(head) = Head::decode(&mut frame).filter(|head| self.gate.admits(id, head.api, now)) else {
             self.close(id);
             return;
         };
@@ -269,10 +280,27 @@ impl Machine {
                 self.connections.insert(id, Phase::Muted(now + time));
             }
             Some(Action::Close | Action::Edit(_) | Action::Error(_) | Action::Garbage(_) | Action::Never)
-            | None => {
+            | None
+                if pending.closes =>
+            {
                 self.outputs.push_back(Output::Send(id, frame));
-                self.outputs.push_back(Output::Ready(id));
+                self.close(id);
             }
+            Some(Action::Close | Action::Edit(_) | Action::Error(_) | Action::Garbage(_) | Action::Never)
+            | None => self.send(id, frame),
+        }
+    }
+
+    /// Sends what is a connection's answer, and lets its next request come.
+    pub(super) fn send(&mut self, id: ConnectionId, frame: Bytes) {
+        self.outputs.push_back(Output::Send(id, frame));
+        self.outputs.push_back(Output::Ready(id));
+    }
+
+    /// Has a connection closed behind the answer that it waits for.
+    pub(super) fn close_behind(&mut self, id: ConnectionId) {
+        if let Some(Phase::Busy(pending)) = self.connections.get_mut(&id) {
+            pending.closes = true;
         }
     }
 
@@ -349,6 +377,7 @@ impl Machine {
             correlation_id: head.correlation_id,
             action,
             refused,
+            closes: false,
         };
         self.connections.insert(id, Phase::Busy(pending));
     }
@@ -381,6 +410,8 @@ impl Machine {
                 Some(response)
             }
             Request::ApiVersions(request) => Some(self.hello(head, &request)),
+            Request::SaslHandshake(request) => Some(self.sasl_handshake(id, head, &request)),
+            Request::SaslAuthenticate(request) => Some(self.sasl_authenticate(id, &request, now)),
             Request::CreateTopics(request) => Some(self.create_topics(head, &request)),
             Request::DeleteTopics(request) => Some(self.delete_topics(&request, now)),
             Request::DeleteRecords(request) => Some(self.delete_records(&request, now)),
@@ -406,6 +437,9 @@ impl Machine {
         let mut request = request.clone();
         if let Request::Produce(produce) = &mut request {
             super::request::without_records(produce);
+        }
+        if let Request::SaslAuthenticate(authenticate) = &mut request {
+            super::request::without_secrets(authenticate);
         }
         self.requests.push_back(Received {
             api: head.api,

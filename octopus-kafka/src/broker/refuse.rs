@@ -5,7 +5,7 @@ use kafka_protocol::messages::{
     DescribeConfigsResponse, FetchResponse, FindCoordinatorResponse, HeartbeatResponse,
     InitProducerIdResponse, JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse,
     OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochResponse,
-    ProduceResponse, SyncGroupResponse,
+    ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupResponse,
     create_topics_response::CreatableTopicResult,
     delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult},
     delete_topics_response::DeletableTopicResult,
@@ -199,6 +199,12 @@ pub(crate) fn refuse(request: &Request, version: i16, code: Code) -> Response {
             ),
         ),
         Request::LeaveGroup(_) => Response::LeaveGroup(LeaveGroupResponse::default().with_error_code(code)),
+        Request::SaslHandshake(_) => {
+            Response::SaslHandshake(SaslHandshakeResponse::default().with_error_code(code))
+        }
+        Request::SaslAuthenticate(_) => {
+            Response::SaslAuthenticate(SaslAuthenticateResponse::default().with_error_code(code))
+        }
         Request::SyncGroup(_) => Response::SyncGroup(SyncGroupResponse::default().with_error_code(code)),
         Request::ApiVersions(_) => {
             Response::ApiVersions(ApiVersionsResponse::default().with_error_code(code))

@@ -1,9 +1,10 @@
 //! What the broker does with each request.
 
+use bytes::Bytes;
 use kafka_protocol::messages::{
     ApiVersionsRequest, ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse,
-    InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, api_versions_response::ApiVersion,
-    find_coordinator_response::Coordinator,
+    InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, SaslAuthenticateRequest,
+    api_versions_response::ApiVersion, find_coordinator_response::Coordinator,
 };
 
 use super::{
@@ -18,6 +19,7 @@ mod hint;
 mod metadata;
 mod offset;
 mod produce;
+mod sasl;
 mod topics;
 
 /// How many producer ids are taken at once, as Kafka's brokers take them.
@@ -134,6 +136,11 @@ pub(super) fn without_records(request: &mut ProduceRequest) {
             partition.records = None;
         }
     }
+}
+
+/// A copy of a SaslAuthenticate without its secrets.
+pub(super) fn without_secrets(request: &mut SaslAuthenticateRequest) {
+    request.auth_bytes = Bytes::new();
 }
 
 /// Kafka's rule for the name and version of a client's software.

@@ -9,7 +9,7 @@ use kafka_protocol::{
         DescribeConfigsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
         InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest, MetadataRequest,
         OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest, RequestHeader,
-        ResponseHeader, SyncGroupRequest,
+        ResponseHeader, SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
         create_topics_request::{CreatableTopic, CreatableTopicConfig},
         delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
         describe_configs_request::DescribeConfigsResource,
@@ -45,6 +45,7 @@ mod faults;
 mod hostile;
 mod kept;
 mod leader;
+mod sasl;
 mod shell;
 mod versions;
 

@@ -9,7 +9,7 @@ use tokio::{
 
 use super::*;
 
-async fn talk(stream: &mut TcpStream, version: i16, request: &Request) -> io::Result<Response> {
+pub(super) async fn talk(stream: &mut TcpStream, version: i16, request: &Request) -> io::Result<Response> {
     let api = request.api();
     let frame = frame(api, version, 3, &request.encode(version).unwrap());
     say(stream, &frame).await?;

@@ -190,6 +190,12 @@ pub(super) fn requests(api: ApiKey, version: i16, topic_id: Uuid) -> Vec<Request
                 DeleteRecordsRequest::default().with_topics(vec![topic]),
             )]
         }
+        ApiKey::SaslHandshake => vec![Request::SaslHandshake(
+            SaslHandshakeRequest::default().with_mechanism(text("PLAIN")),
+        )],
+        ApiKey::SaslAuthenticate => vec![Request::SaslAuthenticate(
+            SaslAuthenticateRequest::default().with_auth_bytes(Bytes::from_static(b"\0u\0p")),
+        )],
         ApiKey::InitProducerId => vec![Request::InitProducerId(InitProducerIdRequest::default())],
         ApiKey::OffsetForLeaderEpoch => {
             let partition = OffsetForLeaderPartition::default();
