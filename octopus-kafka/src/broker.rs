@@ -1,6 +1,6 @@
 //! A Kafka broker in this process, for demos, development and tests; production runs on Apache Kafka.
 //!
-//! One node with topics, partitions, long polls, limits, idempotent producers and the classic protocol of
+//! One node with topics, partitions, long polls, limits, idempotent producers and both protocols of
 //! consumer groups, like Apache Kafka where a client can tell. It has no replication, no transactions and
 //! no TLS. Clients sign in where it has users ([`Config::users`]). What it holds is gone with it unless it has a folder to keep it in ([`Config::data`]). A test can have it answer wrongly, late or not at
 //! all ([`Broker::faults`]), and read what it was asked ([`Broker::requests`]).
@@ -39,6 +39,7 @@ use uuid::Uuid;
 
 mod api;
 mod code;
+mod consumers;
 mod coordinator;
 mod disk;
 mod fault;
@@ -93,6 +94,10 @@ pub struct Config {
     pub min_session_timeout: Duration,
     /// The longest session that a member may ask for: 30 min by default.
     pub max_session_timeout: Duration,
+    /// The session of a member of a consumer group, which the coordinator assigns to: 45 s by default.
+    pub consumer_session_timeout: Duration,
+    /// How often such a member is told to send a heartbeat: 5 s by default.
+    pub consumer_heartbeat_interval: Duration,
     /// The largest batch of a topic that sets no `max.message.bytes`: 16 MiB by default.
     pub max_message_bytes: usize,
     /// The longest frame that is read: 32 MiB by default. A longer one closes its connection.
@@ -128,6 +133,8 @@ impl Default for Config {
             initial_rebalance_delay: Duration::from_secs(3),
             min_session_timeout: Duration::from_secs(6),
             max_session_timeout: Duration::from_secs(1800),
+            consumer_session_timeout: Duration::from_secs(45),
+            consumer_heartbeat_interval: Duration::from_secs(5),
             max_message_bytes: 16 << 20,
             max_frame_bytes: 32 << 20,
             retention_bytes: 1 << 30,
@@ -428,6 +435,8 @@ impl Config {
                 initial_rebalance_delay: self.initial_rebalance_delay,
                 min_session_timeout: self.min_session_timeout,
                 max_session_timeout: self.max_session_timeout,
+                consumer_session_timeout: self.consumer_session_timeout,
+                consumer_heartbeat_interval: self.consumer_heartbeat_interval,
             },
             sasl: sasl::Rules {
                 is_required: !self.users.is_empty(),

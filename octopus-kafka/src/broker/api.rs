@@ -5,16 +5,17 @@ use std::ops::RangeInclusive;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        ApiKey, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse,
-        DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
-        DescribeConfigsRequest, DescribeConfigsResponse, FetchRequest, FetchResponse, FindCoordinatorRequest,
-        FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest,
-        InitProducerIdResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
-        ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
-        OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
-        OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse, RequestHeader, ResponseHeader,
-        SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
-        SyncGroupRequest, SyncGroupResponse,
+        ApiKey, ApiVersionsRequest, ApiVersionsResponse, ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
+        CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse,
+        DeleteTopicsRequest, DeleteTopicsResponse, DescribeConfigsRequest, DescribeConfigsResponse,
+        FetchRequest, FetchResponse, FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest,
+        HeartbeatResponse, InitProducerIdRequest, InitProducerIdResponse, JoinGroupRequest,
+        JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListOffsetsRequest, ListOffsetsResponse,
+        MetadataRequest, MetadataResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
+        OffsetFetchResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest,
+        ProduceResponse, RequestHeader, ResponseHeader, SaslAuthenticateRequest, SaslAuthenticateResponse,
+        SaslHandshakeRequest, SaslHandshakeResponse, SyncGroupRequest, SyncGroupResponse,
     },
     protocol::{Decodable as _, Encodable as _, StrBytes},
 };
@@ -137,6 +138,8 @@ apis! {
     SaslAuthenticate 0..=2, SaslAuthenticateRequest, SaslAuthenticateResponse, unthrottled;
     OffsetForLeaderEpoch 2..=4, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse;
     DescribeConfigs 1..=4, DescribeConfigsRequest, DescribeConfigsResponse;
+    ConsumerGroupHeartbeat 0..=1, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse;
+    ConsumerGroupDescribe 0..=1, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse;
 }
 
 /// The head of a request: its API and version, and behind what number it is answered.
@@ -198,6 +201,11 @@ impl Response {
             }
             Self::LeaveGroup(response) if version < 3 => response.members.clear(),
             Self::Fetch(response) if version < 7 => response.session_id = 0,
+            Self::ConsumerGroupDescribe(response) if version < 1 => {
+                for member in response.groups.iter_mut().flat_map(|group| &mut group.members) {
+                    member.member_type = -1;
+                }
+            }
             Self::Produce(_)
             | Self::Fetch(_)
             | Self::ListOffsets(_)
@@ -216,7 +224,9 @@ impl Response {
             | Self::SaslHandshake(_)
             | Self::SaslAuthenticate(_)
             | Self::OffsetForLeaderEpoch(_)
-            | Self::DescribeConfigs(_) => {}
+            | Self::DescribeConfigs(_)
+            | Self::ConsumerGroupHeartbeat(_)
+            | Self::ConsumerGroupDescribe(_) => {}
         }
     }
 }

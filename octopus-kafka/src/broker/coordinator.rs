@@ -10,12 +10,18 @@ use kafka_protocol::messages::{
     OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse, leave_group_response::MemberResponse,
 };
 
+use uuid::Uuid;
+
 use super::{
     api::{Head, Response, text},
     code::{self, Code},
+    consumers::{Answer, Beat, Consumers, JOIN},
     group::{Answers, Group, not_joined},
     id::{ConnectionId, Ids},
 };
+
+/// The version of OffsetCommit that brought a member's epoch.
+const MEMBER_EPOCH: i16 = 9;
 
 /// The coordinator's settings.
 #[derive(Debug, Clone)]
@@ -24,6 +30,10 @@ pub(crate) struct Rules {
     pub(crate) initial_rebalance_delay: Duration,
     pub(crate) min_session_timeout: Duration,
     pub(crate) max_session_timeout: Duration,
+    /// The session of a member that the coordinator assigns to.
+    pub(crate) consumer_session_timeout: Duration,
+    /// How often such a member is to be heard of.
+    pub(crate) consumer_heartbeat_interval: Duration,
 }
 
 /// All groups.
@@ -151,14 +161,46 @@ impl Groups {
     }
 
     /// Whether a commit is taken now: Kafka's code, 0 if it is.
-    pub(crate) fn may_commit(&mut self, request: &OffsetCommitRequest, now: Instant) -> Code {
+    pub(crate) fn may_commit(&mut self, version: i16, request: &OffsetCommitRequest, now: Instant) -> Code {
         let code = match self.groups.get_mut(&**request.group_id) {
+            Some(Group {
+                consumers: Some(consumers),
+                ..
+            }) => may_commit(consumers, version, request),
             Some(group) => group.may_commit(request, now),
             None if request.generation_id_or_member_epoch < 0 => code::NONE,
             None => code::ILLEGAL_GENERATION,
         };
         self.list(&request.group_id);
         code
+    }
+
+    /// A heartbeat of a member that the coordinator assigns to.
+    ///
+    /// # Errors
+    ///
+    /// `GROUP_ID_NOT_FOUND` where members of the classic protocol are in the group, and those of
+    /// [`Consumers::beat`].
+    pub(crate) fn beat(
+        &mut self,
+        group: &str,
+        beat: &Beat,
+        topics: &BTreeMap<String, (Uuid, i32)>,
+        now: Instant,
+    ) -> Result<Answer, Code> {
+        let session = self.rules.consumer_session_timeout;
+        let is_known = |group: &Group| group.consumers.is_some();
+        if beat.epoch != JOIN && !self.groups.get(group).is_some_and(is_known) {
+            return Err(code::UNKNOWN_MEMBER_ID);
+        }
+        let found = self.open(group);
+        if found.is_classic() {
+            return Err(code::GROUP_ID_NOT_FOUND);
+        }
+        let consumers = found.consumers.get_or_insert_default();
+        let answer = consumers.beat(beat, topics, session, now);
+        self.list(group);
+        answer
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
@@ -196,5 +238,20 @@ impl Groups {
             self.due.insert((at, name.to_owned()));
         }
         group.listed = next;
+    }
+}
+
+/// Whether a commit is taken in a group that the coordinator assigns in.
+fn may_commit(consumers: &Consumers, version: i16, request: &OffsetCommitRequest) -> Code {
+    let epoch = request.generation_id_or_member_epoch;
+    if epoch < 0 && consumers.members.is_empty() {
+        return code::NONE;
+    }
+    match consumers.check(&request.member_id, epoch) {
+        Err(code::UNKNOWN_MEMBER_ID) => code::UNKNOWN_MEMBER_ID,
+        // An older version has no way to say the member's epoch.
+        Ok(()) | Err(_) if version < MEMBER_EPOCH => code::UNSUPPORTED_VERSION,
+        Ok(()) => code::NONE,
+        Err(code) => code,
     }
 }

@@ -14,6 +14,7 @@ use kafka_protocol::messages::{
 use super::{
     api::{Head, Response, text},
     code::{self, Code},
+    consumers::Consumers,
     coordinator::Rules,
     id::{ConnectionId, Ids},
 };
@@ -67,6 +68,8 @@ pub(crate) struct Group {
     rebalance: Option<Rebalance>,
     syncing: Option<Syncing>,
     pub(crate) offsets: BTreeMap<(String, i32), Committed>,
+    /// Its members if the coordinator assigns to them.
+    pub(crate) consumers: Option<Consumers>,
     /// When it stands in the coordinator's list.
     pub(super) listed: Option<Instant>,
 }
@@ -86,6 +89,7 @@ impl Group {
             rebalance: None,
             syncing: None,
             offsets: BTreeMap::new(),
+            consumers: None,
             listed: None,
         }
     }
@@ -101,9 +105,14 @@ impl Group {
         now: Instant,
     ) -> Result<(), (Code, String)> {
         let id = request.member_id.to_string();
-        if !self.supports(request) {
+        let assigns = self
+            .consumers
+            .as_ref()
+            .is_some_and(|consumers| !consumers.members.is_empty());
+        if assigns || !self.supports(request) {
             return Err((code::INCONSISTENT_GROUP_PROTOCOL, id));
         }
+        self.consumers = None;
         let instance = request.group_instance_id.as_deref();
         if id.is_empty() {
             let new = format!("{}-{}", instance.unwrap_or(&head.client_id), ids.uuid());
@@ -272,6 +281,11 @@ impl Group {
         }
         self.heard(id, now);
         code::NONE
+    }
+
+    /// Whether it has members of the classic protocol.
+    pub(super) fn is_classic(&self) -> bool {
+        self.state != GroupState::Empty || !self.members.is_empty() || !self.pending.is_empty()
     }
 
     /// Whether there is a member of this id, and it is its instance's.

@@ -389,7 +389,7 @@ impl Machine {
             Request::Fetch(request) => self.fetch(id, request, now),
             Request::ListOffsets(request) => Some(self.list_offsets(head, &request)),
             Request::Metadata(request) => Some(self.metadata(head, &request)),
-            Request::OffsetCommit(request) => Some(self.offset_commit(&request, now)),
+            Request::OffsetCommit(request) => Some(self.offset_commit(head, &request, now)),
             Request::OffsetFetch(request) => Some(self.offset_fetch(head, &request)),
             Request::FindCoordinator(request) => Some(self.find_coordinator(head, &request)),
             Request::JoinGroup(request) => {
@@ -418,6 +418,8 @@ impl Machine {
             Request::InitProducerId(request) => Some(self.init_producer_id(&request)),
             Request::OffsetForLeaderEpoch(request) => Some(self.offset_for_leader_epoch(&request)),
             Request::DescribeConfigs(request) => Some(self.describe_configs(&request)),
+            Request::ConsumerGroupHeartbeat(request) => Some(self.consumer_heartbeat(head, &request, now)),
+            Request::ConsumerGroupDescribe(request) => Some(self.describe_consumers(&request)),
         };
         match response {
             Some(response) => self.answer(id, response, now),

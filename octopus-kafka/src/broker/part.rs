@@ -74,6 +74,8 @@ pub(crate) fn take_topic(request: &mut Request, topic: &str) -> Option<Request> 
         | Request::InitProducerId(_)
         | Request::JoinGroup(_)
         | Request::LeaveGroup(_)
+        | Request::ConsumerGroupHeartbeat(_)
+        | Request::ConsumerGroupDescribe(_)
         | Request::SaslHandshake(_)
         | Request::SaslAuthenticate(_)
         | Request::SyncGroup(_) => return None,

@@ -1,11 +1,13 @@
 //! Where each API says an error: refusals made from requests.
 
 use kafka_protocol::messages::{
-    ApiVersionsResponse, CreateTopicsResponse, DeleteRecordsResponse, DeleteTopicsResponse,
-    DescribeConfigsResponse, FetchResponse, FindCoordinatorResponse, HeartbeatResponse,
-    InitProducerIdResponse, JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse,
-    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochResponse,
-    ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupResponse,
+    ApiVersionsResponse, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatResponse, CreateTopicsResponse,
+    DeleteRecordsResponse, DeleteTopicsResponse, DescribeConfigsResponse, FetchResponse,
+    FindCoordinatorResponse, GroupId, HeartbeatResponse, InitProducerIdResponse, JoinGroupResponse,
+    LeaveGroupResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchRequest,
+    OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceResponse, SaslAuthenticateResponse,
+    SaslHandshakeResponse, SyncGroupResponse,
+    consumer_group_describe_response::DescribedGroup,
     create_topics_response::CreatableTopicResult,
     delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult},
     delete_topics_response::DeletableTopicResult,
@@ -199,6 +201,18 @@ pub(crate) fn refuse(request: &Request, version: i16, code: Code) -> Response {
             ),
         ),
         Request::LeaveGroup(_) => Response::LeaveGroup(LeaveGroupResponse::default().with_error_code(code)),
+        Request::ConsumerGroupHeartbeat(_) => {
+            Response::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse::default().with_error_code(code))
+        }
+        Request::ConsumerGroupDescribe(request) => {
+            let refused = |id: &GroupId| {
+                DescribedGroup::default()
+                    .with_group_id(id.clone())
+                    .with_error_code(code)
+            };
+            let groups = request.group_ids.iter().map(refused).collect();
+            Response::ConsumerGroupDescribe(ConsumerGroupDescribeResponse::default().with_groups(groups))
+        }
         Request::SaslHandshake(_) => {
             Response::SaslHandshake(SaslHandshakeResponse::default().with_error_code(code))
         }

@@ -14,6 +14,7 @@ use super::{
     topic,
 };
 
+mod consumer;
 mod fetch;
 mod hint;
 mod metadata;

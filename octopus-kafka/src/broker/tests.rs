@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
-        DescribeConfigsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
-        InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest, MetadataRequest,
-        OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest, RequestHeader,
-        ResponseHeader, SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
+        ApiKey, ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest,
+        CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeConfigsRequest, FetchRequest,
+        FindCoordinatorRequest, GroupId, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest,
+        LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
+        OffsetForLeaderEpochRequest, ProduceRequest, RequestHeader, ResponseHeader, SaslAuthenticateRequest,
+        SaslHandshakeRequest, SyncGroupRequest,
         create_topics_request::{CreatableTopic, CreatableTopicConfig},
         delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
         describe_configs_request::DescribeConfigsResource,
@@ -41,6 +42,7 @@ use super::{
 };
 use crate::records::{BatchWriter, Compression};
 
+mod consumers;
 mod faults;
 mod hostile;
 mod kept;

@@ -12,6 +12,7 @@ use super::{Answers, Group, GroupState, Member, not_joined};
 use crate::broker::{
     api::{Head, Response, text},
     code,
+    consumers::Consumers,
     id::ConnectionId,
 };
 
@@ -39,10 +40,14 @@ impl Group {
             .chain(self.pending.values().copied())
             .chain(self.rebalance.as_ref().map(|rebalance| rebalance.deadline))
             .chain(self.syncing.as_ref().map(|syncing| syncing.deadline))
+            .chain(self.consumers.as_ref().and_then(Consumers::poll_timeout))
             .min()
     }
 
     pub(crate) fn handle_timeout(&mut self, answers: &mut Answers, now: Instant) {
+        if let Some(consumers) = &mut self.consumers {
+            consumers.handle_timeout(now);
+        }
         let pending = self.pending.len();
         self.pending.retain(|_, until| *until > now);
         if self.pending.len() < pending {

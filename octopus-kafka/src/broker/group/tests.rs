@@ -47,6 +47,8 @@ impl World {
             initial_rebalance_delay: Duration::from_secs(3),
             min_session_timeout: Duration::from_secs(6),
             max_session_timeout: Duration::from_secs(1800),
+            consumer_session_timeout: Duration::from_secs(45),
+            consumer_heartbeat_interval: Duration::from_secs(5),
         };
         Self {
             groups: Groups::new(rules),
@@ -139,7 +141,7 @@ impl World {
             .with_group_id(GroupId(text("g")))
             .with_member_id(text(member))
             .with_generation_id_or_member_epoch(generation);
-        self.groups.may_commit(&request, self.now)
+        self.groups.may_commit(8, &request, self.now)
     }
 
     fn wait(&mut self, milliseconds: u64) {

@@ -82,8 +82,13 @@ impl Machine {
         Response::OffsetForLeaderEpoch(response)
     }
 
-    pub(crate) fn offset_commit(&mut self, request: &OffsetCommitRequest, now: Instant) -> Response {
-        let mut refused = self.groups.may_commit(request, now);
+    pub(crate) fn offset_commit(
+        &mut self,
+        head: &Head,
+        request: &OffsetCommitRequest,
+        now: Instant,
+    ) -> Response {
+        let mut refused = self.groups.may_commit(head.version, request, now);
         let mut taken: Vec<(String, Uuid, i32, Committed)> = Vec::new();
         if refused == code::NONE {
             for topic in &request.topics {
@@ -165,6 +170,11 @@ impl Machine {
                     topics.map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
                 });
                 let mut group = OffsetFetchResponseGroup::default().with_group_id(asked.group_id.clone());
+                let code = self.may_look_up(&asked.group_id, asked.member_id.as_deref(), asked.member_epoch);
+                if code != code::NONE {
+                    response.groups.push(group.with_error_code(code));
+                    continue;
+                }
                 for (name, partitions) in self.committed(&asked.group_id, topics) {
                     let partition = |(index, committed): (i32, Committed)| {
                         OffsetFetchResponsePartitions::default()

@@ -390,6 +390,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     /// What was acknowledged is there, in its order, and nothing else; after every step, whatever the disk did.
     #[test]
     fn nothing_acknowledged_is_lost_and_nothing_refused_is_there(

@@ -190,6 +190,22 @@ pub(super) fn requests(api: ApiKey, version: i16, topic_id: Uuid) -> Vec<Request
                 DeleteRecordsRequest::default().with_topics(vec![topic]),
             )]
         }
+        ApiKey::ConsumerGroupHeartbeat => {
+            let request = ConsumerGroupHeartbeatRequest::default()
+                .with_group_id(GroupId(text("new")))
+                .with_member_id(text("m"))
+                .with_rebalance_timeout_ms(1000)
+                .with_subscribed_topic_names(Some(vec![wire_name("t")]))
+                .with_topic_partitions(Some(Vec::new()));
+            vec![Request::ConsumerGroupHeartbeat(if version >= 1 {
+                request.with_subscribed_topic_regex(Some(text("t.*")))
+            } else {
+                request
+            })]
+        }
+        ApiKey::ConsumerGroupDescribe => vec![Request::ConsumerGroupDescribe(
+            ConsumerGroupDescribeRequest::default().with_group_ids(vec![group()]),
+        )],
         ApiKey::SaslHandshake => vec![Request::SaslHandshake(
             SaslHandshakeRequest::default().with_mechanism(text("PLAIN")),
         )],
