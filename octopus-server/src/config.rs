@@ -1,6 +1,7 @@
 //! Flags and variables: everything that an operator sets.
 
 mod flags;
+mod security;
 mod stop;
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
@@ -10,6 +11,7 @@ use octopus_core::Limits;
 
 pub use flags::LogFormat;
 use flags::{AuthMode, Flags, NamespacesMode};
+pub use security::{LoginMechanism, Password, Sasl, Security, Tls, TokenEndpoint};
 pub use stop::Stop;
 
 /// The service's settings, each within its bounds.
@@ -22,6 +24,8 @@ pub struct Config {
     pub ready_file: Option<PathBuf>,
     /// Where the records are.
     pub kafka: Kafka,
+    /// How the cluster is reached and signed in to.
+    pub security: Security,
     /// Who may call.
     pub auth: Auth,
     /// The specification's limits and times.
@@ -72,6 +76,9 @@ impl Config {
     {
         let flags = Flags::try_parse_from(args).map_err(|error| Stop::of(&error))?;
         let kafka = kafka(&flags)?;
+        let security = flags.security.read(flags.dev, &|name| {
+            std::env::var(name).ok().filter(|value| !value.is_empty())
+        })?;
         let auth = auth(&flags)?;
         match flags.namespaces {
             NamespacesMode::Cluster => {}
@@ -88,6 +95,7 @@ impl Config {
             listen: flags.listen,
             ready_file: flags.ready_file,
             kafka,
+            security,
             auth,
             limits,
             max_connections: flags.max_connections,

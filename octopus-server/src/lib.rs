@@ -11,6 +11,7 @@ pub mod headers;
 pub mod ledger;
 pub mod left;
 pub mod listener;
+mod outgoing;
 pub mod parse;
 pub mod process;
 mod random;
@@ -19,11 +20,13 @@ pub mod route;
 pub mod send;
 mod server;
 mod service;
+mod token_source;
 pub mod wire;
 
 pub use driver::Topics;
 pub use octopus_auth::TokenCheck;
 pub use server::{Builder, Server};
+pub use token_source::TokenSource;
 
 /// The examples of the project's own page.
 #[cfg(doctest)]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use octopus_auth::Tokens;
-use octopus_kafka::Cluster;
+use octopus_kafka::Security;
 use octopus_server::{
     Server,
     config::{Config, Kafka, Stop},
@@ -23,10 +23,11 @@ use tokio::net::TcpListener;
 fn main() -> ExitCode {
     let ended = Config::parse(env::args_os()).and_then(|config| {
         let tokens = process::tokens(&config)?;
+        let security = process::security(&config)?;
         process::log(&config)?;
-        Ok((tokens, config))
+        Ok((tokens, security, config))
     });
-    let (tokens, config) = match ended {
+    let (tokens, security, config) = match ended {
         Ok(ready) => ready,
         Err(stop) => {
             match &stop {
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     let served = tokio::runtime::Runtime::new()
         .map_err(Into::into)
         .and_then(|runtime| {
-            let served = runtime.block_on(serve(config, tokens));
+            let served = runtime.block_on(serve(config, tokens, security));
             // What still runs is work that nobody waits for any more.
             runtime.shutdown_background();
             served
@@ -53,7 +54,11 @@ fn main() -> ExitCode {
     }
 }
 
-async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn serve(
+    config: Config,
+    tokens: Option<Tokens>,
+    security: Security,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let signals = Signals::new()?;
     let listener = TcpListener::bind(config.listen)
         .await
@@ -82,7 +87,7 @@ async fn serve(config: Config, tokens: Option<Tokens>) -> Result<(), Box<dyn Err
         .limits(config.limits)
         .max_connections(config.max_connections);
     if !servers.is_empty() {
-        builder = builder.cluster(Cluster::new(octopus_kafka::Config::new(servers)));
+        builder = builder.cluster(process::cluster(servers, security));
     }
     let server = builder.start();
     if let Some(dev) = &dev {

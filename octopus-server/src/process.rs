@@ -8,10 +8,17 @@ use std::{
 };
 
 use octopus_auth::Tokens;
+use octopus_kafka::{
+    Cluster,
+    security::{self, BadTls, Identity, Login, Renewed, Secret, Token, Trust},
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Auth, Config, LogFormat, Stop};
+use crate::{
+    TokenSource,
+    config::{Auth, Config, LogFormat, LoginMechanism, Password, Sasl, Stop, Tls},
+};
 
 /// The tokens of the file that the settings name; `None` where `--dev` brings its own.
 ///
@@ -28,6 +35,92 @@ pub fn tokens(config: &Config) -> Result<Option<Tokens>, Stop> {
     Tokens::parse(&text, SystemTime::now)
         .map(Some)
         .map_err(|error| refused(&error))
+}
+
+/// How Kafka is reached and signed in to, with the files that the settings name.
+///
+/// # Errors
+///
+/// Where a file can't be read, or what is in it can't be used.
+pub fn security(config: &Config) -> Result<octopus_kafka::Security, Stop> {
+    let tls = config.security.tls.as_ref().map(tls).transpose()?;
+    let sasl = config.security.sasl.clone().map(sasl).transpose()?;
+    Ok(octopus_kafka::Security::new(tls, sasl))
+}
+
+fn tls(tls: &Tls) -> Result<security::Tls, Stop> {
+    let refused = |flag: &str, file: &Path, why: &dyn std::fmt::Display| {
+        Stop::Refused(format!("{flag}: {}: {why}", file.display()))
+    };
+    let read = |flag: &str, file: &Path| fs::read(file).map_err(|error| refused(flag, file, &error));
+    let (ca, cert, key) = ("--kafka-ca-file", "--kafka-client-cert", "--kafka-client-key");
+    let trusted = tls.ca_file.as_ref().map(|file| read(ca, file)).transpose()?;
+    let shown = match &tls.identity {
+        None => None,
+        Some((chain, private)) => Some((read(cert, chain)?, read(key, private)?)),
+    };
+    let identity = shown.as_ref().map(|(chain, key)| Identity { chain, key });
+    let trust = trusted.as_deref().map_or(Trust::System, Trust::Pem);
+    security::Tls::new(trust, identity).map_err(|bad| match (&bad, &tls.ca_file, &tls.identity) {
+        (BadTls::Trust(_), Some(file), _) => refused(ca, file, &bad),
+        (BadTls::Chain(_), _, Some((file, _))) => refused(cert, file, &bad),
+        (BadTls::Key(_), _, Some((_, file))) => refused(key, file, &bad),
+        (BadTls::Trust(_) | BadTls::Chain(_) | BadTls::Key(_), ..) => Stop::Refused(format!("{ca}: {bad}")),
+    })
+}
+
+fn sasl(sasl: Sasl) -> Result<security::Sasl, Stop> {
+    Ok(match sasl {
+        Sasl::Login(mechanism, username, password) => {
+            let password = match password {
+                Password::Given(password) => password,
+                Password::File(file) => password_of(&file)?,
+            };
+            let login = Login { username, password };
+            match mechanism {
+                LoginMechanism::Plain => security::Sasl::Plain(login),
+                LoginMechanism::ScramSha256 => security::Sasl::ScramSha256(login),
+                LoginMechanism::ScramSha512 => security::Sasl::ScramSha512(login),
+            }
+        }
+        Sasl::Token(token) => security::Sasl::OAuthBearer(Renewed::new(Token::new(token))),
+        Sasl::Endpoint(endpoint) => {
+            let system = security::Tls::new(Trust::System, None)
+                .map_err(|bad| Stop::Refused(format!("--kafka-oauth-token-url: {}: {bad}", endpoint.url)))?;
+            security::Sasl::OAuthBearer(Renewed::new(TokenSource::new(endpoint, system)))
+        }
+        Sasl::Aws { region, credentials } => security::Sasl::AwsMskIam {
+            region,
+            credentials: Renewed::new(credentials),
+        },
+    })
+}
+
+fn password_of(file: &Path) -> Result<Secret, Stop> {
+    let refused = |why: &dyn std::fmt::Display| {
+        Stop::Refused(format!("--kafka-sasl-password-file: {}: {why}", file.display()))
+    };
+    let text = fs::read_to_string(file).map_err(|error| refused(&error))?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    let password = password.strip_suffix('\r').unwrap_or(password);
+    if password.is_empty() {
+        return Err(refused(&"it is empty"));
+    }
+    Ok(password.into())
+}
+
+/// The cluster of these bootstrap servers.
+#[must_use]
+pub fn cluster(servers: Vec<String>, security: octopus_kafka::Security) -> Cluster {
+    tracing::info!(protocol = %security, "Kafka's protocol");
+    if let (None, Some(security::Sasl::Plain(_) | security::Sasl::OAuthBearer(_))) =
+        (&security.tls, &security.sasl)
+    {
+        tracing::warn!("the secret that signs in to Kafka is sent without TLS");
+    }
+    let mut config = octopus_kafka::Config::new(servers);
+    config.security = security;
+    Cluster::new(config)
 }
 
 /// Starts the log on the standard error stream.

@@ -8,6 +8,8 @@ use std::{
 use clap::{Parser, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
+use super::security::SecurityFlags;
+
 /// Octopus: a Kafka consume API over HTTP with the paths and bodies of Confluent's REST Proxy v2.
 #[derive(Debug, Parser)]
 #[command(name = "octopus-server", version, max_term_width = 110)]
@@ -77,6 +79,9 @@ pub(super) struct Flags {
         help_heading = "Kafka"
     )]
     pub(super) namespaces: NamespacesMode,
+
+    #[command(flatten)]
+    pub(super) security: SecurityFlags,
 
     /// How tokens are checked [default: introspection; with --dev: tokens]
     #[arg(long, env = "OCTOPUS_AUTH", value_name = "MODE", help_heading = "Callers")]

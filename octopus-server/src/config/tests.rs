@@ -11,6 +11,7 @@ fn the_defaults_are_the_specifications() {
             listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
             ready_file: None,
             kafka: Kafka::None,
+            security: Security::default(),
             auth: Auth::Tokens("/etc/tokens".into()),
             limits: Limits::default(),
             max_connections: 10_000,
@@ -97,6 +98,7 @@ fn every_flag_reaches_its_setting() {
             listen: SocketAddr::from(([0, 0, 0, 0], 0)),
             ready_file: Some("r".into()),
             kafka: Kafka::Cluster(servers.map(str::to_owned).to_vec()),
+            security: Security::default(),
             auth: Auth::Tokens("t".into()),
             limits,
             max_connections: 13,
@@ -279,7 +281,16 @@ fn a_variable_stands_where_its_flag_does_not() {
 }
 
 /// The flags that have a variable.
-const VARIABLES: [(&str, &str); 20] = [
+const VARIABLES: [(&str, &str); 29] = [
+    ("kafka-security-protocol", "KAFKA_SECURITY_PROTOCOL"),
+    ("kafka-sasl-mechanism", "KAFKA_SASL_MECHANISM"),
+    ("kafka-sasl-username", "KAFKA_SASL_USERNAME"),
+    ("kafka-sasl-password-file", "KAFKA_SASL_PASSWORD_FILE"),
+    ("kafka-oauth-token-url", "KAFKA_OAUTH_TOKEN_URL"),
+    ("kafka-oauth-scope", "KAFKA_OAUTH_SCOPE"),
+    ("kafka-ca-file", "KAFKA_CA_FILE"),
+    ("kafka-client-cert", "KAFKA_CLIENT_CERT"),
+    ("kafka-client-key", "KAFKA_CLIENT_KEY"),
     ("listen", "OCTOPUS_LISTEN"),
     ("bootstrap-servers", "DEFAULT_SERVERS"),
     ("auth", "OCTOPUS_AUTH"),

@@ -114,3 +114,17 @@ fn a_challenge_that_does_not_fit_is_refused() {
     let extended = b"r=ours+,s=AAAA,i=4096,x=whatever";
     assert!(scram(Hash::Sha256, "user", "ours").next(extended).is_ok());
 }
+
+proptest::proptest! {
+    /// Whatever a broker says, it is answered or refused; it is never believed without its proof.
+    #[test]
+    fn no_words_of_a_broker_pass_for_a_proof(first in ".{0,64}", tail in "[ -~]{0,32}", last in proptest::collection::vec(proptest::num::u8::ANY, 0..80)) {
+        for challenge in [first, format!("r=ours{tail},s=AAAA,i=4096")] {
+            let mut scram = scram(Hash::Sha256, "user", "ours");
+            if let Ok(step) = scram.next(challenge.as_bytes()) {
+                proptest::prop_assert!(matches!(step, Step::Send(_)));
+                proptest::prop_assert!(scram.next(&last).is_err());
+            }
+        }
+    }
+}
