@@ -1,4 +1,4 @@
-"""Writes a record every 100 ms, 60 of them: ADDRESS USER PASSWORD TOPIC."""
+"""Writes a record every 300 ms or so, 60 of them: ADDRESS USER PASSWORD TOPIC."""
 
 import sys
 import time
@@ -15,12 +15,13 @@ producer = Producer(
         "sasl.username": user,
         "sasl.password": password,
         "linger.ms": 0,
+        "enable.idempotence": True,
         "log_level": 0,
     }
 )
 for number in range(60):
     producer.produce(topic, b"%d" % number, on_delivery=lambda error, _: error or written.append(1))
     producer.poll(0.1)
-    time.sleep(0.1)
+    time.sleep(0.2)
 producer.flush(30)
 print("written", len(written))
