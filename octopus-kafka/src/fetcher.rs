@@ -96,6 +96,8 @@ struct Turn<'a> {
     asked: BTreeMap<BrokerId, (Instant, Pace)>,
     /// A broker answered.
     reached: bool,
+    /// It has records that the last reply left out.
+    left_out: bool,
 }
 
 impl Turn<'_> {
@@ -207,6 +209,7 @@ impl Fetcher {
             refused: BTreeMap::new(),
             asked: BTreeMap::new(),
             reached: false,
+            left_out: false,
         };
         let topics: Vec<(String, Option<Position>)> = plan
             .positions
@@ -221,7 +224,7 @@ impl Fetcher {
             changes.mark_unchanged();
             let pending = self.advance(&mut turn, &topics);
             if !turn.parts.is_empty() {
-                self.gather(&mut turn, &mut changes).await;
+                self.gather(&mut turn, &topics, &mut changes).await;
                 break;
             }
             let now = Instant::now();
@@ -307,7 +310,11 @@ impl Fetcher {
                 Some((at, _)) => turn.parts.is_empty() && *at <= now && now + MARGIN < turn.end,
             };
             if may_ask && !flights.contains_key(&broker) {
-                let max_wait = turn.end.saturating_duration_since(now).saturating_sub(MARGIN);
+                let max_wait = if turn.left_out {
+                    Duration::ZERO
+                } else {
+                    turn.end.saturating_duration_since(now).saturating_sub(MARGIN)
+                };
                 let pace = turn.asked.remove(&broker).map_or(PACE, |(_, pace)| pace);
                 turn.asked.insert(broker, (now, pace));
                 let flight = Flight::start(
@@ -400,11 +407,37 @@ impl Fetcher {
         self.look_for(asks);
     }
 
-    /// Once there are records: takes what other brokers answer within the grace.
-    async fn gather(&self, turn: &mut Turn<'_>, changes: &mut watch::Receiver<u64>) {
+    /// Once there are records: takes what other brokers answer within the grace. Behind records that the last reply
+    /// left out, it also takes what comes before them in the order, so that nothing is passed over whose turn it is to
+    /// come first [FE-12] [D-45].
+    async fn gather(
+        &self,
+        turn: &mut Turn<'_>,
+        topics: &[(String, Option<Position>)],
+        changes: &mut watch::Receiver<u64>,
+    ) {
         let grace = Instant::now() + GRACE;
-        while lock(&self.flights).values().any(Flight::is_awaited) {
-            if timeout_at(grace, changes.changed()).await.is_err() {
+        loop {
+            let first = topics
+                .iter()
+                .position(|(topic, _)| turn.parts.contains_key(topic));
+            let passed_over = &topics[..first.filter(|_| turn.left_out).unwrap_or(0)];
+            let until = lock(&self.flights)
+                .values()
+                .filter(|flight| flight.is_awaited())
+                .map(|flight| {
+                    let is_next = passed_over.iter().any(|(topic, _)| flight.is_about(topic));
+                    if is_next {
+                        grace.max(flight.due().min(turn.limit))
+                    } else {
+                        grace
+                    }
+                })
+                .max();
+            let Some(until) = until else {
+                return;
+            };
+            if timeout_at(until, changes.changed()).await.is_err() {
                 return;
             }
             self.harvest(turn, &mut lock(&self.flights));
@@ -449,6 +482,7 @@ impl Fetcher {
         let Some(records) = kept else {
             return false;
         };
+        turn.left_out = true;
         turn.parts.insert(
             topic.to_owned(),
             Part {

@@ -27,6 +27,11 @@ pub(super) const KEPT_FOR: Duration = Duration::from_secs(2);
 /// How long past its wait on the broker's side an answer may take.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
+/// How long an answer may take that the broker is asked for at once.
+const AT_ONCE: Duration = Duration::from_millis(500);
+/// How long an answer with records may take that the broker is asked to wait for.
+const SILENCE: Duration = Duration::from_millis(100);
+
 /// One partition of a Fetch.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
@@ -52,6 +57,8 @@ impl Asked {
 pub(super) struct Flight {
     pub(super) asked: Vec<Asked>,
     min_bytes: i32,
+    since: Instant,
+    max_wait: Duration,
     answer: Arc<Mutex<Answer>>,
     task: AbortHandle,
 }
@@ -90,6 +97,8 @@ impl Flight {
         Self {
             asked,
             min_bytes,
+            since: Instant::now(),
+            max_wait,
             answer,
             task: task.abort_handle(),
         }
@@ -108,6 +117,18 @@ impl Flight {
     /// Whether the answer has not come yet.
     pub(super) fn is_awaited(&self) -> bool {
         matches!(*lock(&self.answer), Answer::Awaited)
+    }
+
+    /// Whether it asks for this topic.
+    pub(super) fn is_about(&self, topic: &str) -> bool {
+        self.asked.iter().any(|asked| asked.topic == topic)
+    }
+
+    /// Until when its answer is due if there are records: a broker that waits for some has said by its silence that it
+    /// has none.
+    pub(super) fn due(&self) -> Instant {
+        let time = if self.max_wait.is_zero() { AT_ONCE } else { SILENCE };
+        self.since + time
     }
 
     /// The answer, once.
