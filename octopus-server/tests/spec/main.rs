@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod accept;
+mod auto_commit;
 mod base_uri;
 mod callers;
 #[allow(dead_code, reason = "shared with other tests")]
@@ -13,6 +14,8 @@ mod differences;
 mod errors;
 mod fetch;
 mod fields;
+mod kafka_errors;
+mod lifecycle;
 mod lock;
 mod offsets;
 mod order;
@@ -20,6 +23,7 @@ mod order;
 mod raw;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod reader;
+mod replies;
 mod requests;
 mod routes;
 #[allow(dead_code, reason = "each section takes what it needs")]
@@ -27,4 +31,5 @@ mod service;
 mod settings;
 mod slow;
 mod subscription;
+mod turns;
 mod values;

@@ -5,12 +5,13 @@ use std::{future::Future, time::Duration};
 use octopus_kafka::broker::{ApiKey, Received};
 use serde_json::{Value, json};
 use tokio::{
+    net::TcpSocket,
     task::JoinHandle,
     time::{sleep, timeout},
 };
 
 use crate::{
-    client::{BINARY, Client, JSON, Response},
+    client::{BINARY, Client, Connection, JSON, Response},
     service::Service,
 };
 
@@ -142,6 +143,22 @@ impl Reader {
     pub(crate) fn fetch(&self, query: &str) -> JoinHandle<Response> {
         let (reader, query) = (self.clone(), query.to_owned());
         tokio::spawn(async move { reader.user.fetch(&reader.path, &query, reader.accept).await })
+    }
+
+    /// The connection of a fetch whose client has read nothing but that there is a reply, and takes little of it.
+    pub(crate) async fn stalled(&self, query: &str) -> Connection {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("a small window");
+        let stream = socket.connect(self.user.address).await.expect("a connection");
+        let mut connection = Connection::of(stream);
+        let path = format!("{}/records{query}", self.path);
+        let head = self.user.head("GET", &path, &[("Accept", self.accept)], "");
+        connection.send(&head).await;
+        timeout(PATIENCE, connection.stream.readable())
+            .await
+            .expect("a reply in time")
+            .expect("a connection");
+        connection
     }
 
     /// The reply to a fetch that has something to find, or is refused.

@@ -55,7 +55,10 @@ impl Service {
         let mut config = broker::Config::default();
         config.initial_rebalance_delay = Duration::ZERO;
         let broker = Broker::start(config).await.expect("an embedded broker");
-        let cluster = Cluster::new(Config::new(vec![broker.addr().to_string()]));
+        let mut config = Config::new(vec![broker.addr().to_string()]);
+        // A member hears soon that its group rebalances.
+        config.heartbeat_interval = Duration::from_millis(100);
+        let cluster = Cluster::new(config);
         let clock = ManualClock::new();
         let (count, arrivals) = watch::channel(0);
         let builder = Server::builder(Arc::new(Door { count, tokens }))

@@ -180,10 +180,7 @@ impl Client {
     }
 
     pub(crate) async fn connect(&self) -> Connection {
-        Connection {
-            stream: TcpStream::connect(self.address).await.expect("a connection"),
-            read: Vec::new(),
-        }
+        Connection::of(TcpStream::connect(self.address).await.expect("a connection"))
     }
 }
 
@@ -195,6 +192,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    pub(crate) const fn of(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            read: Vec::new(),
+        }
+    }
+
     pub(crate) async fn send(&mut self, text: &str) {
         self.send_bytes(text.as_bytes()).await;
     }
