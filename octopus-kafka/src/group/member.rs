@@ -462,6 +462,8 @@ impl Member {
         if self.result.is_some() {
             self.join(now);
         } else {
+            // A heartbeat may be in flight: its answer is about a membership that is over.
+            self.number += 1;
             self.state = State::Expelled;
         }
     }

@@ -393,6 +393,23 @@ fn a_member_that_the_group_put_out_is_lost_and_joins_as_a_new_one() {
     }
 }
 
+/// [CO-06] the answer of a heartbeat that was in flight then changes nothing, whatever it is.
+#[test]
+fn a_heartbeat_does_not_outlive_the_membership_that_a_commit_found_over() {
+    for answer in [Ok(()), Err(code(ResponseError::UnknownMemberId))] {
+        let mut world = World::new();
+        world.follow("a", 1);
+        world.wake();
+        world
+            .member
+            .refused(ResponseError::IllegalGeneration, 1, world.now);
+        assert_eq!(world.out(), nothing(&["lost"]));
+        assert_eq!(world.answer(Answer::Heartbeat(answer)), nothing(&[]));
+        assert_eq!(world.member.identity(), Identity::Lost);
+        assert_eq!(world.want("a"), join("me", "a"));
+    }
+}
+
 #[test]
 fn a_join_that_finds_its_member_unknown_goes_on_as_a_new_one() {
     let mut world = World::new();
