@@ -203,7 +203,7 @@ async fn what_is_not_assigned_is_neither_committed_nor_sought() {
 #[tokio::test]
 async fn a_commit_that_kafka_refuses_says_why() {
     let mut limits = Limits::default();
-    limits.call_wait = Duration::from_millis(300);
+    limits.call_wait = Duration::from_secs(1);
     for (code, error) in [
         (22, (409, 40903)),
         (25, (409, 40903)),
