@@ -1,20 +1,13 @@
 //! `octopus-server`: the consume API as a process.
 #![forbid(unsafe_code)]
 
-use std::{
-    env,
-    error::Error,
-    io::{self, Write},
-    process::ExitCode,
-    sync::Arc,
-    time::SystemTime,
-};
+use std::{env, error::Error, io, process::ExitCode, sync::Arc, time::SystemTime};
 
 use octopus_auth::Tokens;
 use octopus_kafka::Security;
 use octopus_server::{
     Server,
-    config::{Config, Kafka, Stop},
+    config::{Config, Kafka},
     dev::Dev,
     process::{self, Signals},
 };
@@ -29,13 +22,7 @@ fn main() -> ExitCode {
     });
     let (tokens, security, config) = match ended {
         Ok(ready) => ready,
-        Err(stop) => {
-            match &stop {
-                Stop::Said(text) => say(io::stdout(), text),
-                Stop::Refused(line) => say(io::stderr(), &format!("{line}\n")),
-            }
-            return ExitCode::from(stop.status());
-        }
+        Err(stop) => return process::stopped(&stop),
     };
     let served = tokio::runtime::Runtime::new()
         .map_err(Into::into)
@@ -48,7 +35,7 @@ fn main() -> ExitCode {
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(io::stderr(), &format!("octopus-server: {error}\n"));
+            process::say(io::stderr(), &format!("octopus-server: {error}\n"));
             ExitCode::FAILURE
         }
     }
@@ -91,7 +78,7 @@ async fn serve(
     }
     let server = builder.start();
     if let Some(dev) = &dev {
-        say(io::stdout(), &dev.walk(address));
+        process::say(io::stdout(), &dev.walk(address));
     }
     if let Some(file) = &config.ready_file {
         process::ready(file, &address.to_string()).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -102,9 +89,4 @@ async fn serve(
         dev.shut_down().await;
     }
     Ok(())
-}
-
-/// Tells whoever started the program. Nobody may listen any more, and that is no reason to end.
-fn say(mut to: impl Write, text: &str) {
-    let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
 }

@@ -2,8 +2,9 @@
 
 use std::{
     fs,
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
     path::Path,
+    process::ExitCode,
     time::SystemTime,
 };
 
@@ -19,6 +20,21 @@ use crate::{
     TokenSource,
     config::{Auth, Config, LogFormat, LoginMechanism, Password, Sasl, Stop, Tls},
 };
+
+/// Tells whoever started the program. Nobody may listen any more, and that is no reason to end.
+pub fn say(mut to: impl Write, text: &str) {
+    let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+}
+
+/// Says why the program ends before it serves, and gives its exit status.
+#[must_use]
+pub fn stopped(stop: &Stop) -> ExitCode {
+    match stop {
+        Stop::Said(text) => say(io::stdout(), text),
+        Stop::Refused(line) => say(io::stderr(), &format!("{line}\n")),
+    }
+    ExitCode::from(stop.status())
+}
 
 /// The tokens of the file that the settings name; `None` where `--dev` brings its own.
 ///
