@@ -5,6 +5,7 @@ use std::time::Duration;
 use octopus_core::Limits;
 use octopus_kafka::broker::{ApiKey, always, first};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::{
     client::Client,
@@ -114,15 +115,17 @@ async fn a_long_fetch_commits_once_five_seconds_have_passed() {
     let fetch = reader.fetch("?timeout=30000");
     service.was_asked(ApiKey::Fetch, 1).await;
     service.clock.advance(INTERVAL - MILLI);
-    service.was_asked(ApiKey::Fetch, 2).await;
+    service.user(9).get("/").await.expect(404);
     assert_eq!(service.commits(), 0);
+    // A turn of a slow machine may end before it asks anything; then it is the next one that commits.
+    let is_committed = async {
+        while service.committed(&user, "g", "t") != Some(100) {
+            sleep(MILLI).await;
+        }
+    };
+    service.soon(is_committed).await;
     service.clock.advance(Duration::from_millis(500));
-    service.was_asked(ApiKey::Fetch, 3).await;
-    service
-        .until(|| service.committed(&user, "g", "t") == Some(100))
-        .await;
-    service.clock.advance(Duration::from_millis(500));
-    service.was_asked(ApiKey::Fetch, 4).await;
+    service.user(9).get("/").await.expect(404);
     assert_eq!(service.commits(), 1);
     assert!(!fetch.is_finished());
 }
@@ -218,7 +221,7 @@ async fn a_member_commits_before_it_joins_again() {
             if committed == [Some(4), Some(4)] {
                 break;
             }
-            tokio::time::sleep(MILLI).await;
+            sleep(MILLI).await;
         }
     };
     service.soon(both).await;
