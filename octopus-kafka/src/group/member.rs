@@ -85,8 +85,11 @@ pub(crate) struct Member {
     led: Option<(BTreeSet<String>, BTreeMap<String, i32>)>,
     /// Tries that failed in a row.
     failures: u32,
-    /// When the coordinator was heard last.
+    /// When the coordinator last knew that the member lives, as far as the member can tell: at the latest when it sent
+    /// what was answered. The session counts from there.
     heard: Instant,
+    /// When the heartbeat that is in flight was sent.
+    beat: Instant,
     /// A broker was reached since the join began.
     reached: bool,
     number: u64,
@@ -109,6 +112,7 @@ impl Member {
             led: None,
             failures: 0,
             heard: now,
+            beat: now,
             reached: false,
             number: 0,
             outputs: VecDeque::new(),
@@ -257,10 +261,13 @@ impl Member {
     }
 
     /// When [`timeout`](Self::timeout) has something to do.
-    pub(crate) const fn wake(&self) -> Option<Instant> {
+    pub(crate) fn wake(&self) -> Option<Instant> {
         match self.state {
             State::Backoff(at) => Some(at),
-            State::Stable(due) => due,
+            State::Stable(due) => match due {
+                Some(due) if due < self.session_end() => Some(due),
+                Some(_) | None => Some(self.session_end()),
+            },
             State::Out
             | State::Committing
             | State::Joining
@@ -276,15 +283,20 @@ impl Member {
         if self.wake().is_none_or(|at| at > now) {
             return;
         }
+        if self.has_expired(now) {
+            tracing::warn!("no heartbeat was answered for a whole session");
+            return self.contradicted(ResponseError::IllegalGeneration, now);
+        }
         if let State::Stable(due) = &mut self.state {
             *due = None;
+            self.beat = now;
             let request = Request::Heartbeat {
                 member_id: self.id.clone(),
                 generation: self.generation,
             };
             // Past two thirds of the session the coordinator is looked up anew, while there is time.
             let deadline = (self.heard + self.timing.session * 2 / 3).max(now + LEAST_WAIT);
-            self.send(request, deadline);
+            self.send(request, deadline.min(self.session_end()));
         } else {
             self.join(now);
         }
@@ -427,15 +439,9 @@ impl Member {
 
     fn beaten(&mut self, result: Result<(), Trouble>, now: Instant) {
         match result {
-            Ok(()) => {
-                self.heard = now;
-                self.failures = 0;
-                self.state = State::Stable(Some(now + self.timing.heartbeat));
-            }
+            Ok(()) => self.lives(now),
             Err(Trouble::Code(ResponseError::RebalanceInProgress)) => {
-                self.heard = now;
-                self.failures = 0;
-                self.state = State::Stable(Some(now + self.timing.heartbeat));
+                self.lives(now);
                 self.unsettled(now);
             }
             Err(Trouble::Code(
@@ -444,7 +450,10 @@ impl Member {
                 | ResponseError::FencedInstanceId),
             )) => self.contradicted(code, now),
             Err(trouble) => {
-                if trouble != Trouble::Code(ResponseError::CoordinatorLoadInProgress) {
+                if trouble == Trouble::Code(ResponseError::CoordinatorLoadInProgress) {
+                    // It puts nobody out before it has loaded its groups, and counts every session from then.
+                    self.heard = self.beat;
+                } else {
                     self.outputs.push_back(Output::Forget);
                 }
                 tracing::debug!(?trouble, "a heartbeat failed");
@@ -453,11 +462,30 @@ impl Member {
         }
     }
 
+    /// The coordinator took a heartbeat. It may have done so long ago, if this process stood still meanwhile.
+    fn lives(&mut self, now: Instant) {
+        self.heard = self.beat;
+        self.failures = 0;
+        self.state = State::Stable(Some(now + self.timing.heartbeat));
+    }
+
+    /// When the coordinator puts a member out that it has not heard.
+    fn session_end(&self) -> Instant {
+        self.heard + self.timing.session
+    }
+
+    /// Whether the partitions may be another member's by now, though nobody said so.
+    fn has_expired(&self, now: Instant) -> bool {
+        matches!(self.state, State::Stable(_)) && now >= self.session_end()
+    }
+
     /// The coordinator says that the member's generation is over.
     fn contradicted(&mut self, code: ResponseError, now: Instant) {
         if code == ResponseError::RebalanceInProgress {
             return self.unsettled(now);
         }
+        // What is in flight is of no more interest.
+        self.number += 1;
         self.forget_membership(code);
         if self.result.is_some() {
             self.join(now);
