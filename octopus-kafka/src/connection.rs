@@ -70,6 +70,12 @@ pub(crate) type Hold = Arc<dyn Any + Send + Sync>;
 struct State {
     /// When it was last asked or answered.
     used: Instant,
+    /// When it was last answered, or opened.
+    heard: Instant,
+    /// Since when an answer is awaited and none comes.
+    asked: Option<Instant>,
+    /// Since when one was awaited that did not come in time.
+    gave_up: Option<Instant>,
     /// Until when the broker does not read from it, as it said [ER-04].
     throttled: Option<Instant>,
 }
@@ -125,8 +131,12 @@ impl Connection {
         let (read, write) = split(stream);
         let (requests, outgoing) = mpsc::unbounded_channel();
         let (sent, awaited) = mpsc::unbounded_channel();
+        let now = Instant::now();
         let state = State {
-            used: Instant::now(),
+            used: now,
+            heard: now,
+            asked: None,
+            gave_up: None,
             throttled: None,
         };
         let shared = Arc::new(Shared {
@@ -215,6 +225,7 @@ impl Connection {
     ) -> Result<impl Future<Output = Result<Bytes, Kind>> + use<>, Kind> {
         let (answer, answered) = oneshot::channel();
         self.shared.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.shared.lock().asked.get_or_insert_with(Instant::now);
         // A caller in a hurry gives up; the broker is at fault only when it takes unusually long.
         let patience = deadline.max(Instant::now() + PATIENCE);
         if let Err(unsent) = self.requests.send(Outgoing {
@@ -277,6 +288,18 @@ impl Connection {
         self.shared.lock().throttled = Some(until);
     }
 
+    /// When the broker was heard last: by an answer, or when it was connected to.
+    pub(crate) fn heard(&self) -> Instant {
+        self.shared.lock().heard
+    }
+
+    /// Since when the broker has not answered, if that is so for this long: it may be gone without a word.
+    pub(crate) fn silent(&self, for_long: Duration, now: Instant) -> Option<Instant> {
+        let state = self.shared.lock();
+        let long = |asked: &Instant| now.duration_since(*asked) >= for_long;
+        state.gave_up.or_else(|| state.asked.filter(long))
+    }
+
     /// When it was last asked or answered.
     pub(crate) fn used(&self) -> Instant {
         self.shared.lock().used
@@ -314,9 +337,32 @@ impl Shared {
         self.lock().used = Instant::now();
     }
 
-    /// A request ended, however.
+    /// An answer came.
+    fn hear(&self) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.used = now;
+        state.heard = now;
+        let is_last = self.in_flight.fetch_sub(1, Ordering::AcqRel) == 1;
+        state.asked = (!is_last).then_some(now);
+        drop(state);
+        if is_last {
+            self.quiet.notify_one();
+        }
+    }
+
+    /// The answer did not come in time.
+    fn give_up(&self) {
+        let mut state = self.lock();
+        state.gave_up = state.asked;
+    }
+
+    /// A request ended without an answer.
     fn end(&self) {
+        let mut state = self.lock();
         if self.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
+            state.asked = None;
+            drop(state);
             self.quiet.notify_one();
         }
     }

@@ -81,6 +81,11 @@ impl Class {
         }
     }
 
+    /// Whether brokers answer its requests at once.
+    const fn is_quick(self) -> bool {
+        matches!(self, Self::Beat | Self::Control)
+    }
+
     /// Whether a connection carries one request at a time.
     const fn is_exclusive(self) -> bool {
         matches!(self, Self::Fetch | Self::Join)

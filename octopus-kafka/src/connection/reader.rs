@@ -45,8 +45,7 @@ pub(super) async fn run<S: AsyncRead>(
         };
         match answer {
             Ok(Ok(frame)) if frame.starts_with(&request.correlation_id.to_be_bytes()) => {
-                shared.touch();
-                shared.end();
+                shared.hear();
                 let _ = request.answer.send(Ok(frame));
             }
             Ok(Ok(_)) => {
@@ -54,7 +53,10 @@ pub(super) async fn run<S: AsyncRead>(
                 break (why, Some((request, false)));
             }
             Ok(Err(fault)) => break (fault.to_string(), Some((request, false))),
-            Err(_) => break ("it did not answer in time".to_owned(), Some((request, true))),
+            Err(_) => {
+                shared.give_up();
+                break ("it did not answer in time".to_owned(), Some((request, true)));
+            }
         }
     };
     let why = shared.poison(&why);

@@ -26,7 +26,14 @@ pub(super) struct Broker {
     /// Held by the one exclusive class's caller that waits for `dial`, so that a heartbeat's connection waits behind
     /// one opening and not behind one for every consumer.
     crowd: Arc<Gate<()>>,
+    /// Since when the broker owed a quick answer that did not come: connections that were not heard since are passed
+    /// over, for they may have lost it in the same way.
+    doubted: Mutex<Option<Instant>>,
 }
+
+/// The time without any answer, where the broker owes a quick one, after which it is asked on a new connection. Well
+/// within what is left of a session when a heartbeat was not answered for two thirds of it.
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(super) struct Held {
@@ -59,6 +66,7 @@ impl Broker {
             places: Mutex::default(),
             dial: Arc::default(),
             crowd: Arc::default(),
+            doubted: Mutex::default(),
         }
     }
 
@@ -74,9 +82,15 @@ impl Broker {
     pub(super) fn find(self: &Arc<Self>, class: Class) -> Found {
         let now = Instant::now();
         let mut held = lock(&self.held);
+        let doubted = self.doubt(&held, now);
         let standing = held.entry(class).or_default();
-        standing.retain(|held| held.connection.fault().is_none());
-        let ready = standing.iter().filter(|held| held.connection.is_ready(now));
+        standing.retain(|held| {
+            let connection = &held.connection;
+            connection.fault().is_none() && (trusted(connection, doubted) || connection.in_flight() > 0)
+        });
+        let ready = standing
+            .iter()
+            .filter(|held| held.connection.is_ready(now) && trusted(&held.connection, doubted));
         if class.is_exclusive() {
             for held in ready {
                 if let Ok(permit) = Arc::clone(&held.places).try_acquire_owned() {
@@ -91,11 +105,12 @@ impl Broker {
                 Some(_) | None => Found::Nothing,
             };
         }
-        let Some(least) = ready.min_by_key(|held| held.connection.in_flight()) else {
+        let ready: Vec<_> = ready.collect();
+        let Some(least) = ready.iter().min_by_key(|held| held.connection.in_flight()) else {
             return Found::Nothing;
         };
         let least = Arc::clone(least);
-        let more = standing.len() < class.most() && least.connection.in_flight() >= class.crowded();
+        let more = ready.len() < class.most() && least.connection.in_flight() >= class.crowded();
         drop(held);
         if more {
             self.open_one_more(class);
@@ -152,8 +167,12 @@ impl Broker {
     /// Whether a connection was opened that [`find`](Self::find) would give.
     fn is_served(&self, class: Class) -> bool {
         let now = Instant::now();
-        lock(&self.held).get(&class).is_some_and(|held| {
-            let mut ready = held.iter().filter(|held| held.connection.is_ready(now));
+        let held = lock(&self.held);
+        let doubted = self.doubt(&held, now);
+        held.get(&class).is_some_and(|held| {
+            let mut ready = held
+                .iter()
+                .filter(|held| held.connection.is_ready(now) && trusted(&held.connection, doubted));
             ready.any(|held| !class.is_exclusive() || held.places.available_permits() > 0)
         })
     }
@@ -173,11 +192,14 @@ impl Broker {
     }
 
     pub(super) fn standing(&self) -> Standing {
+        let held = lock(&self.held);
+        let doubted = self.doubt(&held, Instant::now());
         // One that is throttled is there as well.
-        let is_live = lock(&self.held)
+        let is_live = held
             .values()
             .flatten()
-            .any(|held| held.connection.fault().is_none());
+            .any(|held| held.connection.fault().is_none() && trusted(&held.connection, doubted));
+        drop(held);
         match self.dial.try_lock() {
             _ if is_live => Standing::Live,
             Ok(dial) if !dial.failed() => Standing::Untried,
@@ -188,6 +210,7 @@ impl Broker {
     /// Closes what is at fault or was idle for long; whether anything is left to know of the address.
     pub(super) fn sweep(&self, now: Instant) -> bool {
         let mut held = lock(&self.held);
+        self.doubt(&held, now);
         for (class, standing) in held.iter_mut() {
             standing.retain(|held| {
                 let connection = &held.connection;
@@ -198,6 +221,25 @@ impl Broker {
         held.retain(|_, standing| !standing.is_empty());
         !held.is_empty() || self.dial.try_lock().map_or(true, |dial| dial.counts(now))
     }
+}
+
+impl Broker {
+    /// Looks for connections whose broker is silent, and gives the time since when the others are doubted.
+    fn doubt(&self, held: &HashMap<Class, Vec<Arc<Held>>>, now: Instant) -> Option<Instant> {
+        let quick = held.iter().filter(|(class, _)| class.is_quick());
+        let silent = quick.flat_map(|(_, held)| held);
+        let since = silent
+            .filter_map(|held| held.connection.silent(SILENCE, now))
+            .max();
+        let mut doubted = lock(&self.doubted);
+        *doubted = since.max(*doubted);
+        *doubted
+    }
+}
+
+/// Whether a connection was heard since the broker was doubted.
+fn trusted(connection: &Connection, doubted: Option<Instant>) -> bool {
+    doubted.is_none_or(|since| connection.heard() > since)
 }
 
 impl fmt::Debug for Broker {
