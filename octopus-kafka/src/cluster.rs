@@ -12,8 +12,9 @@ use bytes::Bytes;
 use octopus_core::{Namespace, TopicName};
 use tokio::{sync::Semaphore, time::Instant};
 
+pub(crate) use self::ask::ask_on;
 pub(crate) use self::metadata::{Topic, TopicInfo};
-pub(crate) use crate::pool::Class;
+pub(crate) use crate::pool::{Class, Origin};
 use crate::{
     Config, Security,
     error::{Api, Error},
@@ -38,6 +39,8 @@ struct Inner {
     kept: Arc<Semaphore>,
 }
 
+/// The least that a try is waited for: longer than a broker may be silent before it is asked on another connection.
+const LEAST_TRY: Duration = Duration::from_secs(4);
 /// The longest name that Kafka gives a topic, in bytes.
 const TOPIC_NAME: usize = 249;
 
@@ -140,6 +143,14 @@ impl Cluster {
     /// The budget of what consumers keep of replies that left records out.
     pub(crate) fn kept_budget(&self) -> Arc<Semaphore> {
         Arc::clone(&self.0.kept)
+    }
+
+    /// Until when one try of a request is waited for that brokers answer at once and that may be sent again: so that a
+    /// connection that died without a word leaves time for another one.
+    pub(crate) fn one_try(deadline: Instant) -> Instant {
+        let now = Instant::now();
+        let half = deadline.saturating_duration_since(now) / 2;
+        deadline.min(now + half.max(LEAST_TRY))
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -7,6 +7,7 @@ mod writer;
 
 use std::{
     any::Any,
+    collections::BTreeMap,
     ops::RangeInclusive,
     sync::{
         Arc, Mutex, PoisonError,
@@ -78,6 +79,8 @@ struct State {
     gave_up: Option<Instant>,
     /// Until when the broker does not read from it, as it said [ER-04].
     throttled: Option<Instant>,
+    /// The highest version of a request, by its API's key, where the broker took a higher one back.
+    lowered: BTreeMap<i16, i16>,
 }
 
 /// A request on its way to the writer.
@@ -104,7 +107,8 @@ struct Awaited {
 struct Lost {
     sent: bool,
     why: Arc<str>,
-    timeout: bool,
+    /// What came of this very request, where that is known.
+    kind: Option<Kind>,
 }
 
 /// The answer to a request, and what it was answered in.
@@ -138,6 +142,7 @@ impl Connection {
             asked: None,
             gave_up: None,
             throttled: None,
+            lowered: BTreeMap::new(),
         };
         let shared = Arc::new(Shared {
             in_flight: AtomicUsize::new(0),
@@ -197,7 +202,10 @@ impl Connection {
         hold: Option<Hold>,
         deadline: Instant,
     ) -> Result<Answer, Kind> {
-        let version = self.versions.choose(api_key, range).ok_or(Kind::Unsupported)?;
+        let newest = self.shared.lock().lowered.get(&api_key).copied();
+        let end = *range.end();
+        let range = *range.start()..=newest.unwrap_or(end).min(end);
+        let version = self.versions.choose(api_key, &range).ok_or(Kind::Unsupported)?;
         let body = std::cell::Cell::new(Some(body));
         let frame = request_frame(api_key, version, client_id, &|out| match body.take() {
             Some(body) => body(version, out),
@@ -247,8 +255,7 @@ impl Connection {
                     bytes.advance(4);
                     Ok(bytes)
                 }
-                Ok(Ok(Err(lost))) if lost.timeout => Err(Kind::Timeout),
-                Ok(Ok(Err(lost))) => Err(closed(lost.sent, &lost.why)),
+                Ok(Ok(Err(lost))) => Err(lost.kind.unwrap_or_else(|| closed(lost.sent, &lost.why))),
                 Ok(Err(_)) => Err(closed(true, "its task ended")),
                 Err(_) => Err(Kind::Timeout),
             }
@@ -296,8 +303,22 @@ impl Connection {
     /// Since when the broker has not answered, if that is so for this long: it may be gone without a word.
     pub(crate) fn silent(&self, for_long: Duration, now: Instant) -> Option<Instant> {
         let state = self.shared.lock();
-        let long = |asked: &Instant| now.duration_since(*asked) >= for_long;
-        state.gave_up.or_else(|| state.asked.filter(long))
+        // One that does not read yet can't answer either.
+        let since = state.asked.max(state.throttled.filter(|_| state.asked.is_some()));
+        let long = |since: &Instant| now.saturating_duration_since(*since) >= for_long;
+        state.gave_up.or_else(|| since.filter(long).and(state.asked))
+    }
+
+    /// The broker refused a version of a request that it said it speaks: the one below is asked in from here on. False
+    /// where that was done before, or there is none below.
+    pub(crate) fn lower(&self, api_key: i16, refused: i16, range: &RangeInclusive<i16>) -> bool {
+        let mut state = self.shared.lock();
+        let first = refused > *range.start() && !state.lowered.contains_key(&api_key);
+        if first {
+            tracing::debug!(api_key, refused, "a broker refuses a version that it told of");
+            state.lowered.insert(api_key, refused - 1);
+        }
+        first
     }
 
     /// When it was last asked or answered.

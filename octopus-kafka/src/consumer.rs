@@ -152,6 +152,14 @@ impl Consumer {
         self.poll_until(plan, within, future::pending()).await
     }
 
+    /// What a poll read of a partition can't be understood from this position on. False the first time at one place: the
+    /// bytes may have been damaged on their way, and the next poll fetches them on another connection, behind those of
+    /// other partitions.
+    #[must_use]
+    pub fn is_damaged(&self, at: &TopicPartition, position: Position) -> bool {
+        self.inner.fetcher.is_damaged(at, position)
+    }
+
     /// As [`poll`](Self::poll); the turn's time also ends once `hurried` is ready. Records that it has by then are
     /// returned; what is still on its way is taken up by the next turn.
     ///
@@ -225,7 +233,9 @@ impl Inner {
         let mut positions = Vec::new();
         for at in partitions {
             match found.remove(&self.names.topic(&at.topic)) {
-                Some(Found::At(position, _)) => positions.push((at.clone(), position)),
+                Some(Found::At(position, _) | Found::Checked(position, _)) => {
+                    positions.push((at.clone(), position))
+                }
                 Some(Found::Failed(error)) => return Err(error),
                 Some(Found::Missing) | None => {}
             }

@@ -28,6 +28,7 @@ pub enum Api {
     Metadata,
     OffsetCommit,
     OffsetFetch,
+    OffsetForLeaderEpoch,
     Produce,
     SyncGroup,
 }
@@ -51,6 +52,8 @@ pub enum Kind {
     Malformed,
     /// The sign-in failed: the address and why [ER-05].
     SignIn(Box<str>),
+    /// The answer is larger than the bound, or bytes that are none were taken for its length [ER-06].
+    TooLarge,
     /// The broker speaks no version of the request that we do [ER-01].
     Unsupported,
     /// A name that no topic can have; Kafka was not asked [ER-01].
@@ -74,6 +77,7 @@ impl Api {
             (ApiKey::ListOffsets, Self::ListOffsets),
             (ApiKey::OffsetCommit, Self::OffsetCommit),
             (ApiKey::OffsetFetch, Self::OffsetFetch),
+            (ApiKey::OffsetForLeaderEpoch, Self::OffsetForLeaderEpoch),
             (ApiKey::Produce, Self::Produce),
             (ApiKey::SyncGroup, Self::SyncGroup),
         ]
@@ -123,6 +127,7 @@ impl fmt::Display for Kind {
             Self::Closed { sent: true, why } => write!(f, "the connection ended before the answer: {why}"),
             Self::Closed { sent: false, why } => write!(f, "the connection ended before the request: {why}"),
             Self::Malformed => f.write_str("the answer can't be read"),
+            Self::TooLarge => f.write_str("the answer is over the bound"),
             Self::SignIn(why) => write!(f, "no sign-in to {why}"),
             Self::Unsupported => f.write_str("the broker speaks no version of it that we do"),
             Self::InvalidTopic => f.write_str("a name that no topic can have"),
@@ -137,7 +142,7 @@ impl From<Error> for octopus_core::Error {
     fn from(error: Error) -> Self {
         match error.kind {
             Kind::Unreachable(_) => Self::KafkaUnreachable,
-            Kind::Timeout | Kind::Closed { .. } => Self::KafkaRetriable,
+            Kind::Timeout | Kind::Closed { .. } | Kind::TooLarge => Self::KafkaRetriable,
             Kind::Malformed | Kind::SignIn(_) => Self::KafkaFailed,
             Kind::Unsupported | Kind::InvalidTopic => Self::KafkaInvalid,
             Kind::Response(code) => row(error.api, code),

@@ -2,7 +2,9 @@
 //! the turn ends is carried over to the next one.
 
 mod flight;
+mod harvest;
 mod kept;
+mod snag;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,8 +25,9 @@ use uuid::Uuid;
 
 pub(crate) use self::kept::budget;
 use self::{
-    flight::{Asked, Flight, KEPT_FOR, What},
+    flight::{Asked, Flight, KEPT_FOR},
     kept::Kept,
+    snag::Snags,
 };
 use crate::{
     cluster::Topic,
@@ -67,6 +70,7 @@ pub(crate) struct Fetcher {
     throttled: Mutex<BTreeMap<BrokerId, Instant>>,
     look: Arc<Mutex<Look>>,
     kept: Arc<Mutex<Kept>>,
+    snags: Mutex<Snags>,
     /// What all consumers of the cluster may keep.
     budget: Arc<Semaphore>,
     /// Counts what came in, for the turn that waits for it.
@@ -125,6 +129,7 @@ impl Fetcher {
             throttled: Mutex::default(),
             look: Arc::default(),
             kept: Arc::default(),
+            snags: Mutex::default(),
             budget,
             changes: Arc::new(watch::Sender::new(0)),
         }
@@ -134,6 +139,7 @@ impl Fetcher {
     pub(crate) fn forget(&self) {
         lock(&self.starts).clear();
         lock(&self.kept).clear();
+        lock(&self.snags).clear();
     }
 
     /// Where these topics start, each looked for until the deadline; without those that the cluster does not list.
@@ -160,7 +166,13 @@ impl Fetcher {
             let mut asks = Vec::new();
             let mut waits = false;
             for (topic, info) in &known {
-                let place = lock(&self.starts).place(topic, None, info.id, Instant::now().into_std());
+                let place = lock(&self.starts).place(
+                    topic,
+                    None,
+                    info.id,
+                    info.leader_epoch,
+                    Instant::now().into_std(),
+                );
                 match place {
                     Place::At(position) => _ = started.insert(topic.clone(), position),
                     Place::Failed(error) => return Err(error),
@@ -219,6 +231,7 @@ impl Fetcher {
         let names = topics.iter().map(|(topic, _)| topic.clone()).collect();
         lock(&self.starts).keep(&names);
         lock(&self.kept).only(&names);
+        lock(&self.snags).only(&names);
         let mut changes = self.changes.subscribe();
         loop {
             changes.mark_unchanged();
@@ -269,9 +282,15 @@ impl Fetcher {
                     continue;
                 }
             };
-            let place = lock(&self.starts).place(topic, *position, info.id, Instant::now().into_std());
+            let now = Instant::now();
+            let place =
+                lock(&self.starts).place(topic, *position, info.id, info.leader_epoch, now.into_std());
             match place {
                 Place::At(_) if turn.parts.contains_key(topic) => {}
+                Place::At(position) if lock(&self.snags).is_too_large(topic, position.offset, now) => {
+                    let at = self.resolver.names.partition(topic);
+                    turn.failed.insert(topic.clone(), Error::RecordUnreadable(at));
+                }
                 Place::At(position) => match info.leader {
                     Some(_) if self.take_kept(turn, topic, position, info.id) => {}
                     Some(leader) if !turn.refused.contains_key(topic) => {
@@ -291,6 +310,16 @@ impl Fetcher {
         }
         self.look_up(unknown);
         self.look_for(asks);
+        let mut alone = BTreeSet::new();
+        for (broker, asked) in &mut by_leader {
+            asked.sort_by_key(|asked| lock(&self.snags).is_damaged(&asked.topic, asked.position.offset));
+            let is_suspect =
+                |asked: &&Asked| lock(&self.snags).is_suspect(&asked.topic, asked.position.offset);
+            if let Some(suspect) = asked.iter().find(is_suspect) {
+                *asked = vec![suspect.clone()];
+                alone.insert(*broker);
+            }
+        }
         let mut flights = lock(&self.flights);
         let min_bytes = turn.plan.min_bytes;
         flights.retain(|broker, flight| {
@@ -310,7 +339,8 @@ impl Fetcher {
                 Some((at, _)) => turn.parts.is_empty() && *at <= now && now + MARGIN < turn.end,
             };
             if may_ask && !flights.contains_key(&broker) {
-                let max_wait = if turn.left_out {
+                // One that is asked for alone does not hold the others up.
+                let max_wait = if turn.left_out || alone.contains(&broker) {
                     Duration::ZERO
                 } else {
                     turn.end.saturating_duration_since(now).saturating_sub(MARGIN)
@@ -333,78 +363,6 @@ impl Fetcher {
             .iter()
             .any(|(topic, _)| lock(&self.starts).is_pending(topic));
         !flights.is_empty() || waits || lock(&self.look).busy
-    }
-
-    /// Takes the answers that came.
-    fn harvest(&self, turn: &mut Turn<'_>, flights: &mut BTreeMap<BrokerId, Flight>) {
-        let mut asks = Vec::new();
-        flights.retain(|&broker, flight| {
-            let Some(answer) = flight.take() else {
-                return true;
-            };
-            let (mut found, mut is_quiet) = (false, true);
-            match answer {
-                Ok(response) => {
-                    turn.reached = true;
-                    if let Some(time) = response.throttled() {
-                        lock(&self.throttled).insert(broker, Instant::now() + time);
-                    }
-                    for (asked, what) in flight::sort(&flight.asked, response) {
-                        let (topic, position) = (asked.topic.clone(), asked.position);
-                        is_quiet &= matches!(&what, What::Records(records) if records.is_empty());
-                        match what {
-                            What::Records(records) if records.is_empty() => {}
-                            What::Records(records) => {
-                                found = true;
-                                let fetched = Some(asked.id);
-                                turn.parts.insert(
-                                    topic,
-                                    Part {
-                                        position,
-                                        records,
-                                        fetched,
-                                    },
-                                );
-                            }
-                            What::OutOfRange => {
-                                tracing::info!(topic, position.offset, "the position is out of range");
-                                self.resolver.cluster.stale(&topic);
-                                let ask = lock(&self.starts).out_of_range(&topic, position);
-                                asks.push((topic, ask));
-                            }
-                            What::Stale => self.resolver.cluster.stale(&topic),
-                            What::Failed(error) => _ = turn.refused.insert(topic, error),
-                        }
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "a fetch failed");
-                    is_quiet = false;
-                    flight
-                        .asked
-                        .iter()
-                        .for_each(|asked| self.resolver.cluster.stale(&asked.topic));
-                    let error = Error::from(error);
-                    turn.reached |= error != Error::KafkaUnreachable;
-                    if !matches!(error, Error::KafkaUnreachable | Error::KafkaRetriable) {
-                        let topics = flight.asked.iter().map(|asked| asked.topic.clone());
-                        turn.refused.extend(topics.map(|topic| (topic, error.clone())));
-                    }
-                }
-            }
-            // What an earlier turn asked tells nothing of what has come since: this one asks for itself, at once.
-            if is_quiet && !turn.asked.contains_key(&broker) {
-                return false;
-            }
-            let now = Instant::now();
-            let (at, pace) = turn.asked.entry(broker).or_insert((now, PACE));
-            if found {
-                *pace = PACE;
-            }
-            *at = now + pace.next();
-            false
-        });
-        self.look_for(asks);
     }
 
     /// Once there are records: takes what other brokers answer within the grace. Behind records that the last reply
@@ -543,7 +501,7 @@ impl Fetcher {
         let resolver = self.resolver.clone();
         let (starts, changes) = (Arc::clone(&self.starts), Arc::clone(&self.changes));
         tokio::spawn(async move {
-            let topics = asks.iter().map(|(topic, ask)| (topic.clone(), ask.out_of_range));
+            let topics = asks.iter().map(|(topic, ask)| (topic.clone(), ask.sought));
             let numbers: BTreeMap<&str, u64> =
                 asks.iter().map(|(topic, ask)| (&**topic, ask.number)).collect();
             let tell = |topic: &str, found| {

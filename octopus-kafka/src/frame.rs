@@ -30,8 +30,10 @@ pub(crate) struct Budget {
 pub(crate) enum Fault {
     /// The connection ended, or the system says why it is broken.
     Io(io::Error),
-    /// The length is negative, too short for an answer, or over the bound: what it may be instead.
+    /// The length is negative, too short for an answer, or a word of another protocol: what it may be instead.
     Length(&'static str),
+    /// So many bytes are over the bound.
+    TooLarge(usize),
 }
 
 impl Budget {
@@ -104,7 +106,7 @@ fn length(head: [u8; 4], most: usize) -> Result<usize, Fault> {
     if length < 4 {
         Err(Fault::Length("the length is too short"))
     } else if length > most {
-        Err(Fault::Length("the length is over the bound"))
+        Err(Fault::TooLarge(length))
     } else {
         Ok(length)
     }
@@ -135,6 +137,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Io(error) => f.write_str(&security::explain(error)),
             Self::Length(why) => f.write_str(why),
+            Self::TooLarge(length) => write!(f, "an answer of {length} bytes is over the bound"),
         }
     }
 }

@@ -15,6 +15,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use kafka_protocol::messages::BrokerId;
 use octopus_core::Error;
 use tokio::{
     sync::{Notify, watch},
@@ -22,7 +23,10 @@ use tokio::{
 };
 
 use self::member::{Identity, Member, Timing};
-use crate::{cluster::Cluster, consumer::Signal};
+use crate::{
+    cluster::{Cluster, Origin},
+    consumer::Signal,
+};
 
 /// A position of a topic's partition 0 that a group commits or has committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub(crate) struct Group {
     changes: watch::Sender<u64>,
     /// Held while a commit is in flight, so that none overtakes another.
     commits: Arc<tokio::sync::Mutex<()>>,
+    /// Where the answer to the last commit is owed.
+    owed: Mutex<Option<(BrokerId, Origin)>>,
     signal: Box<dyn Fn(Signal) + Send + Sync>,
 }
 
@@ -106,6 +112,7 @@ impl Group {
             woken: Notify::new(),
             changes: watch::Sender::new(0),
             commits: Arc::default(),
+            owed: Mutex::default(),
             signal: Box::new(signal),
         })
     }

@@ -9,7 +9,7 @@ use std::{
     fmt,
     hash::RandomState,
     ops::{Deref, RangeInclusive},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -51,7 +51,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// The most connections to one broker.
+    /// The most connections to one broker; of joins, the most groups that join at once.
     const fn most(self) -> usize {
         match self {
             Self::Control => 1,
@@ -110,6 +110,10 @@ struct Links {
     chance: RandomState,
 }
 
+/// The connection that an answer came on, without keeping it.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin(Weak<Held>);
+
 /// A connection to send requests on. Its place on the connection is free again when it was dropped and each request
 /// that was sent by it was answered.
 #[derive(Debug)]
@@ -121,7 +125,7 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct Place {
     _on_connection: OwnedSemaphorePermit,
-    _at_broker: Option<OwnedSemaphorePermit>,
+    _at_broker: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// Why there is no connection.
@@ -168,12 +172,25 @@ impl Pool {
         }
     }
 
-    /// A connection of this class to `address`, opened if there is none. While the address is being let alone after a
-    /// failure, there is none at once. A caller that leaves, or is in a hurry, does not end the opening.
+    /// As [`lease_for`](Self::lease_for) without a party.
+    #[cfg(test)]
     pub(crate) async fn lease(
         &self,
         address: &str,
         class: Class,
+        deadline: Instant,
+    ) -> Result<Lease, NoConnection> {
+        self.lease_for(address, class, "", deadline).await
+    }
+
+    /// A connection of this class to `address`, opened if there is none. Those of one party wait for each other's
+    /// answers: past the bound on joins they wait as a whole, so that none of them waits for one behind it. While the address is being let alone after a
+    /// failure, there is none at once. A caller that leaves, or is in a hurry, does not end the opening.
+    pub(crate) async fn lease_for(
+        &self,
+        address: &str,
+        class: Class,
+        party: &str,
         deadline: Instant,
     ) -> Result<Lease, NoConnection> {
         self.sweep();
@@ -185,9 +202,8 @@ impl Pool {
         };
         let mut at_broker = None;
         if class.is_exclusive() {
-            let wait = broker.places(class).acquire_owned();
-            at_broker = match timeout_at(deadline, wait).await {
-                Ok(permit) => permit.ok(),
+            at_broker = match timeout_at(deadline, broker.enter(class, party)).await {
+                Ok(permit) => permit,
                 Err(_) => return Err(late(Kind::Timeout)),
             };
         }
@@ -283,6 +299,35 @@ impl Lease {
         connection
             .send(api_key, range, client_id, body, Some(hold), deadline)
             .await
+    }
+
+    /// Its connection, to come back to.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin(Arc::downgrade(&self.held))
+    }
+}
+
+impl Origin {
+    /// Ends the connection: nothing that comes from it is believed any more.
+    pub(crate) fn poison(&self, why: &str) {
+        if let Some(held) = self.0.upgrade() {
+            held.connection.poison(why);
+        }
+    }
+
+    /// The same connection, where the broker still owes an answer on it: what is sent on it is done after that.
+    pub(crate) fn behind(&self) -> Option<Lease> {
+        let held = self.0.upgrade()?;
+        let owes = held.connection.fault().is_none() && held.connection.in_flight() > 0;
+        let permit = Arc::clone(&held.places)
+            .try_acquire_owned()
+            .ok()
+            .filter(|_| owes)?;
+        let place = Arc::new(Place {
+            _on_connection: permit,
+            _at_broker: None,
+        });
+        Some(Lease { held, place })
     }
 }
 

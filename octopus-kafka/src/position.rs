@@ -1,6 +1,7 @@
 //! Where reading starts, per topic, as a machine without I/O: what is not known yet, what was found, and what became
 //! void because the topic was made anew.
 
+mod check;
 mod resolve;
 
 use std::{
@@ -22,6 +23,8 @@ pub(crate) struct Starts {
     entries: BTreeMap<String, Entry>,
     /// The topic ids at which the positions were taken [D-22].
     ids: BTreeMap<String, Uuid>,
+    /// The leader's epoch in which each position was last known to be of the leader's log.
+    checked: BTreeMap<String, i32>,
     asked: u64,
 }
 
@@ -51,9 +54,20 @@ pub(crate) enum Place {
 pub(crate) struct Ask {
     /// Comes back with what is found.
     pub(crate) number: u64,
-    /// The topic's id at which a position out of range was taken: if it is the same still, there is no use in looking
-    /// at what the group committed. `None`: to start as one that was never read.
-    pub(crate) out_of_range: Option<Uuid>,
+    /// What it starts from.
+    pub(crate) sought: Sought,
+}
+
+/// What is known of a start that is looked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Sought {
+    /// Nothing: it starts as one that was never read.
+    Start,
+    /// A position was out of range in the topic of this id: if it is the same still, there is no use in looking at what
+    /// the group committed.
+    OutOfRange(Uuid),
+    /// This position was taken under an earlier leader, whose log the present one may not have whole.
+    Check(Position),
 }
 
 impl Starts {
@@ -61,21 +75,32 @@ impl Starts {
     pub(crate) fn keep(&mut self, topics: &BTreeSet<String>) {
         self.entries.retain(|topic, _| topics.contains(topic));
         self.ids.retain(|topic, _| topics.contains(topic));
+        self.checked.retain(|topic, _| topics.contains(topic));
     }
 
     /// Forgets every start that was found or is looked for.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.checked.clear();
     }
 
-    /// Where a topic of this id is read, that the consumer holds at `position`.
-    pub(crate) fn place(&mut self, topic: &str, position: Option<Position>, id: Uuid, now: Instant) -> Place {
+    /// Where a topic of this id is read, that the consumer holds at `position`, from a leader of this epoch (-1 if it is
+    /// not known).
+    pub(crate) fn place(
+        &mut self,
+        topic: &str,
+        position: Option<Position>,
+        id: Uuid,
+        leader_epoch: i32,
+        now: Instant,
+    ) -> Place {
         let offset = position.map(|position| position.offset);
         if let Some(entry) = self.entries.get(topic).filter(|entry| entry.instead_of == offset) {
             match &entry.found {
                 None => return Place::Wait,
                 Some(Ok(start)) if self.ids.get(topic).is_none_or(|known| same(*known, id)) => {
-                    return Place::At(*start);
+                    let (start, instead_of) = (*start, entry.instead_of);
+                    return self.at(topic, start, leader_epoch, instead_of);
                 }
                 Some(Ok(_)) => {}
                 Some(Err((error, at))) if now < *at + FAILED_FOR => return Place::Failed(error.clone()),
@@ -84,14 +109,36 @@ impl Starts {
         }
         self.entries.remove(topic);
         let Some(position) = position else {
-            return Place::Ask(self.ask(topic, None, None));
+            return Place::Ask(self.ask(topic, None, Sought::Start));
         };
         let known = *self.ids.entry(topic.to_owned()).or_insert(id);
         if same(known, id) {
-            Place::At(position)
+            self.at(topic, position, leader_epoch, offset)
         } else {
             tracing::info!(topic, "the topic was made anew: its position is void");
-            Place::Ask(self.ask(topic, offset, None))
+            self.checked.remove(topic);
+            Place::Ask(self.ask(topic, offset, Sought::Start))
+        }
+    }
+
+    /// A leader of this epoch was read at the topic's position, or answered that there is nothing yet.
+    pub(crate) fn read(&mut self, topic: &str, leader_epoch: i32) {
+        if leader_epoch >= 0 {
+            self.checked.insert(topic.to_owned(), leader_epoch);
+        }
+    }
+
+    /// A place to read from, unless the leader is a newer one than that which the position was taken or last read under:
+    /// then it is asked first whether its log is the same up to there. `instead_of` is the position that it replaces.
+    fn at(&mut self, topic: &str, position: Position, leader_epoch: i32, instead_of: Option<i64>) -> Place {
+        let checked = self.checked.get(topic).copied();
+        let known = position
+            .leader_epoch
+            .map(|epoch| checked.unwrap_or(epoch).max(epoch));
+        if known.is_some_and(|known| known < leader_epoch) {
+            Place::Ask(self.ask(topic, instead_of, Sought::Check(position)))
+        } else {
+            Place::At(position)
         }
     }
 
@@ -107,7 +154,7 @@ impl Starts {
             }) if start.offset == position.offset => *instead_of,
             Some(_) | None => Some(position.offset),
         };
-        self.ask(topic, instead_of, Some(id))
+        self.ask(topic, instead_of, Sought::OutOfRange(id))
     }
 
     /// What came of an [`Ask`].
@@ -119,6 +166,14 @@ impl Starts {
             Found::At(position, id) => {
                 entry.found = Some(Ok(position));
                 self.ids.insert(topic.to_owned(), id);
+            }
+            Found::Checked(position, leader_epoch) => {
+                if entry.instead_of == Some(position.offset) {
+                    self.entries.remove(topic);
+                } else {
+                    entry.found = Some(Ok(position));
+                }
+                self.checked.insert(topic.to_owned(), leader_epoch);
             }
             Found::Missing => _ = self.entries.remove(topic),
             Found::Failed(error) => entry.found = Some(Err((error, now))),
@@ -137,8 +192,7 @@ impl Starts {
         self.entries.get(topic).is_some_and(|entry| entry.found.is_none())
     }
 
-    /// The ids at which positions were taken.
-    fn ask(&mut self, topic: &str, instead_of: Option<i64>, out_of_range: Option<Uuid>) -> Ask {
+    fn ask(&mut self, topic: &str, instead_of: Option<i64>, sought: Sought) -> Ask {
         self.asked += 1;
         let number = self.asked;
         self.entries.insert(
@@ -149,7 +203,7 @@ impl Starts {
                 found: None,
             },
         );
-        Ask { number, out_of_range }
+        Ask { number, sought }
     }
 }
 

@@ -11,6 +11,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use uuid::Uuid;
 
 use self::cursor::Cursor;
+use crate::answer;
 
 /// The versions that are spoken.
 pub(crate) const VERSIONS: RangeInclusive<i16> = 4..=17;
@@ -19,6 +20,10 @@ pub(crate) const VERSIONS: RangeInclusive<i16> = 4..=17;
 pub(crate) const FLEXIBLE: i16 = 12;
 /// The first version that names topics by their ids.
 pub(crate) const BY_ID: i16 = 13;
+
+/// The first version that says where the leaders are that it names, and the tag that it says it by.
+const WITH_NODES: i16 = 16;
+const NODES: u32 = 0;
 
 /// What is asked of one broker, outside any session and with open transactions' records [D-21].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,16 +56,14 @@ pub(crate) struct FetchResponse {
     pub(crate) error_code: i16,
     /// In the broker's order; it may name what was not asked for, and name it twice.
     pub(crate) partitions: Vec<FetchedPartition>,
+    /// The leaders that the partitions name, each by its id, host and port.
+    pub(crate) nodes: Vec<(i32, Box<str>, i32)>,
 }
-
-/// The longest throttling that a broker is believed; Kafka's own is of seconds.
-const MOST_THROTTLED: Duration = Duration::from_secs(60);
 
 impl FetchResponse {
     /// How long the broker will not read from the connection, if it throttles it.
     pub(crate) fn throttled(&self) -> Option<Duration> {
-        let time = Duration::from_millis(u64::try_from(self.throttle_time_ms).unwrap_or(0));
-        (!time.is_zero()).then(|| time.min(MOST_THROTTLED))
+        answer::throttled(self.throttle_time_ms)
     }
 }
 
@@ -209,7 +212,17 @@ impl FetchResponse {
         for _ in 0..cursor.count()?.ok_or(Malformed)? {
             topic(&mut cursor, version, &frame, &mut partitions)?;
         }
-        cursor.tags(|_, _| Ok(()))?;
+        let mut nodes = Vec::new();
+        cursor.tags(|tag, value| {
+            if tag == NODES && version >= WITH_NODES {
+                for _ in 0..value.count()?.ok_or(Malformed)? {
+                    nodes.push((value.i32()?, value.string()?.into(), value.i32()?));
+                    value.nullable_bytes()?; // The rack.
+                    value.tags(|_, _| Ok(()))?;
+                }
+            }
+            Ok(())
+        })?;
         if !cursor.is_empty() {
             return Err(Malformed);
         }
@@ -217,6 +230,7 @@ impl FetchResponse {
             throttle_time_ms,
             error_code,
             partitions,
+            nodes,
         })
     }
 }

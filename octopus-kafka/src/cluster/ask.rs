@@ -4,6 +4,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use kafka_protocol::{
+    error::{ParseResponseErrorCode, ResponseError},
     messages::{ApiKey, BrokerId},
     protocol::Request,
 };
@@ -11,10 +12,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Class, Cluster};
 use crate::{
-    answer,
+    answer::{self, Aside},
     api::fetch::{self, FetchRequest, FetchResponse},
     error::{Api, Error, Kind},
-    pool::Lease,
+    pool::{Lease, Origin},
 };
 
 /// The client id of requests that are no consumer's.
@@ -27,7 +28,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 impl Cluster {
     /// One request on a connection of this class to this broker, in the highest version that both speak; `make` builds
     /// it. Gives the answer and the version. Not tried again: what to do after a failure depends on who asks.
-    pub(crate) async fn request<R: Request>(
+    pub(crate) async fn request<R: Request<Response: Aside>>(
         &self,
         broker: BrokerId,
         class: Class,
@@ -36,26 +37,40 @@ impl Cluster {
         make: impl FnOnce(i16) -> R + Send,
         deadline: Instant,
     ) -> Result<(R::Response, i16), Error> {
-        let api = Api::of(R::KEY);
+        let lease = self
+            .lease_for(broker, class, "", Api::of(R::KEY), deadline)
+            .await?;
+        ask_on(&lease, client_id, range, make, deadline).await
+    }
+
+    /// A connection of this class to this broker, for a request of `api`; those of one party that join wait for each
+    /// other.
+    pub(crate) async fn lease_for(
+        &self,
+        broker: BrokerId,
+        class: Class,
+        party: &str,
+        api: Api,
+        deadline: Instant,
+    ) -> Result<Lease, Error> {
         let address = self.address(broker, api)?;
-        let lease = self.lease(&address, class, api, deadline).await?;
-        exchange(&lease, client_id, &range, make, deadline)
-            .await
-            .map_err(|kind| Error::new(api, kind))
+        self.lease(&address, class, party, api, deadline).await
     }
 
     /// A Fetch, on a connection that carries nothing else until its answer came. The records of the answer are slices
-    /// of its one frame.
+    /// of its one frame; beside it is the connection that it came on.
     pub(crate) async fn fetch(
         &self,
         broker: BrokerId,
         client_id: &str,
         request: &FetchRequest,
         deadline: Instant,
-    ) -> Result<FetchResponse, Error> {
+    ) -> Result<(FetchResponse, Origin), Error> {
         let failed = |kind| Error::new(Api::Fetch, kind);
         let address = self.address(broker, Api::Fetch)?;
-        let lease = self.lease(&address, Class::Fetch, Api::Fetch, deadline).await?;
+        let lease = self
+            .lease(&address, Class::Fetch, "", Api::Fetch, deadline)
+            .await?;
         // Brokers that gave no topic ids are asked by name.
         let by_id = request
             .partitions
@@ -82,7 +97,14 @@ impl Cluster {
         if let Some(time) = response.throttled() {
             lease.throttle(Instant::now() + time);
         }
-        Ok(response)
+        let code = match response.error_code {
+            0 => response.partitions.first().map_or(0, |part| part.error_code),
+            code => code,
+        };
+        if took_back(&lease, ApiKey::Fetch as i16, answer.version, &range, code) {
+            return Err(failed(taken_back()));
+        }
+        Ok((response, lease.origin()))
     }
 
     /// A connection for control requests to any broker: a known one, or a bootstrap server; those of `avoid` last.
@@ -107,7 +129,7 @@ impl Cluster {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let share = left / u32::try_from(count - i).unwrap_or(u32::MAX);
                 let limit = Instant::now() + share.min(ONE_BROKER);
-                match self.0.pool.lease(&address, Class::Control, limit).await {
+                match self.0.pool.lease_for(&address, Class::Control, "", limit).await {
                     Ok(lease) => return Ok((address, lease)),
                     Err(no) => {
                         earliest = Some(earliest.map_or(no.next, |earliest: Instant| earliest.min(no.next)));
@@ -128,11 +150,14 @@ impl Cluster {
                 None => {
                     sleep_until(deadline).await;
                     let kind = match known.unwrap_or(last) {
-                        kind @ (Kind::Malformed | Kind::SignIn(_) | Kind::Unreachable(_)) => kind,
-                        Kind::Timeout
-                        | Kind::Closed { .. }
+                        // Where there was no place on a connection in time, the broker is there.
+                        kind @ (Kind::Malformed | Kind::SignIn(_) | Kind::Unreachable(_) | Kind::Timeout) => {
+                            kind
+                        }
+                        Kind::Closed { .. }
                         | Kind::Unsupported
                         | Kind::InvalidTopic
+                        | Kind::TooLarge
                         | Kind::Response(_) => Kind::Unreachable("any broker in time".into()),
                     };
                     return Err(Error::new(api, kind));
@@ -142,7 +167,7 @@ impl Cluster {
     }
 
     /// A control request to any broker, on another one if a connection breaks or is silent.
-    pub(super) async fn ask_any<R: Request>(
+    pub(super) async fn ask_any<R: Request<Response: Aside>>(
         &self,
         range: RangeInclusive<i16>,
         make: impl Fn() -> R + Send + Sync,
@@ -157,7 +182,9 @@ impl Cluster {
             let share = (left / 2).clamp(AGAIN, ONE_BROKER).min(left);
             match exchange(&lease, CLIENT_ID, &range, |_| make(), asked + share).await {
                 Ok((answer, _)) => return Ok(answer),
-                Err(kind @ (Kind::Timeout | Kind::Closed { .. })) if Instant::now() < deadline => {
+                Err(kind @ (Kind::Timeout | Kind::Closed { .. } | Kind::TooLarge))
+                    if Instant::now() < deadline =>
+                {
                     // Others may share the connection: it is only given up for a long silence.
                     if kind == Kind::Timeout && share == ONE_BROKER {
                         lease.poison("it did not answer");
@@ -173,8 +200,16 @@ impl Cluster {
 
     /// A connection to one broker. The cluster as a whole is unreachable only where no other broker is connected
     /// either [ER-06] [ER-07].
-    async fn lease(&self, address: &str, class: Class, api: Api, deadline: Instant) -> Result<Lease, Error> {
-        self.0.pool.lease(address, class, deadline).await.map_err(|no| {
+    async fn lease(
+        &self,
+        address: &str,
+        class: Class,
+        party: &str,
+        api: Api,
+        deadline: Instant,
+    ) -> Result<Lease, Error> {
+        let lease = self.0.pool.lease_for(address, class, party, deadline);
+        lease.await.map_err(|no| {
             tracing::debug!(address, why = ?no.kind, "no connection to a broker");
             Error::new(api, self.of_one_broker(no.kind))
         })
@@ -210,7 +245,20 @@ impl Cluster {
     }
 }
 
-async fn exchange<R: Request>(
+/// A request on this connection, in the highest version that both speak. Gives the answer and the version.
+pub(crate) async fn ask_on<R: Request<Response: Aside>>(
+    lease: &Lease,
+    client_id: &str,
+    range: RangeInclusive<i16>,
+    make: impl FnOnce(i16) -> R + Send,
+    deadline: Instant,
+) -> Result<(R::Response, i16), Error> {
+    exchange(lease, client_id, &range, make, deadline)
+        .await
+        .map_err(|kind| Error::new(Api::of(R::KEY), kind))
+}
+
+async fn exchange<R: Request<Response: Aside>>(
     lease: &Lease,
     client_id: &str,
     range: &RangeInclusive<i16>,
@@ -221,12 +269,29 @@ async fn exchange<R: Request>(
         |version, out: &mut BytesMut| make(version).encode(out, version).map_err(|_| Kind::Unsupported);
     let answer = lease.send(R::KEY, range, client_id, encode, deadline).await?;
     let version = answer.version;
-    match answer::read::<R>(version, answer.bytes) {
-        Some(response) => Ok((response, version)),
-        None => {
-            lease.poison("an answer can't be read");
-            Err(Kind::Malformed)
-        }
+    let Some(response) = answer::read::<R>(version, answer.bytes) else {
+        lease.poison("an answer can't be read");
+        return Err(Kind::Malformed);
+    };
+    if let Some(time) = answer::throttled(response.throttle_time_ms()) {
+        lease.throttle(Instant::now() + time);
+    }
+    if took_back(lease, R::KEY, version, range, response.code()) {
+        return Err(taken_back());
+    }
+    Ok((response, version))
+}
+
+/// Whether the broker refused a version that it told of, so that the one below is to be tried once.
+fn took_back(lease: &Lease, api_key: i16, version: i16, range: &RangeInclusive<i16>, code: i16) -> bool {
+    code.err() == Some(ResponseError::UnsupportedVersion) && lease.lower(api_key, version, range)
+}
+
+/// The request was not carried out, and goes out again in another version.
+fn taken_back() -> Kind {
+    Kind::Closed {
+        sent: false,
+        why: "the broker refused a version that it told of".into(),
     }
 }
 

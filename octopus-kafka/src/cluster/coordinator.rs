@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Cluster;
 use crate::{
+    answer::Aside as _,
     backoff,
     error::{Api, Error, Kind},
 };
@@ -44,8 +45,9 @@ impl Cluster {
         for tries in 1.. {
             // The first form takes one group, the second many; a request has the one of its version.
             let response = match self.find(group, 4..=6, deadline).await {
-                Err(error) if *error.kind() == Kind::Unsupported => self.find(group, 1..=3, deadline).await?,
-                found => found?,
+                Ok(response) if !is_unsupported(&response) => response,
+                Err(error) if *error.kind() != Kind::Unsupported => return Err(error),
+                Ok(_) | Err(_) => self.find(group, 1..=3, deadline).await?,
             };
             match read(&response, group) {
                 Ok((broker, host, port)) => {
@@ -92,6 +94,11 @@ impl Cluster {
         };
         self.ask_any(range, make, deadline).await
     }
+}
+
+/// Whether the broker does not speak the version that it told of.
+fn is_unsupported(response: &FindCoordinatorResponse) -> bool {
+    response.code().err() == Some(ResponseError::UnsupportedVersion)
 }
 
 fn read<'a>(
@@ -145,7 +152,7 @@ mod tests {
             .collect()
     }
 
-    /// [ER-06] a group whose coordinator is being found, or is loading, is looked up until it is there.
+    /// [KF-26] [ER-06] a group whose coordinator is being found, or is loading, is looked up until it is there.
     #[tokio::test]
     async fn a_coordinator_that_is_not_there_yet_is_waited_for() {
         for code in [14, 15] {

@@ -134,6 +134,30 @@ impl Cluster {
         }
     }
 
+    /// An answer named a newer leader of a topic: it is believed at once. False where that is no news, or the broker is
+    /// not known.
+    pub(crate) fn moved(&self, name: &str, leader: BrokerId, leader_epoch: i32) -> bool {
+        let mut state = self.0.metadata.lock();
+        let State { topics, brokers, .. } = &mut *state;
+        let Some(entry) = topics.get_mut(name).filter(|_| brokers.contains_key(&leader)) else {
+            return false;
+        };
+        match &mut entry.topic {
+            Topic::Known(info) if leader_epoch > info.leader_epoch => {
+                info.leader = Some(leader);
+                info.leader_epoch = leader_epoch;
+                entry.stale = false;
+                true
+            }
+            Topic::Known(_) | Topic::Missing | Topic::Denied => false,
+        }
+    }
+
+    /// A broker that another answer than metadata named.
+    pub(crate) fn learn(&self, broker: BrokerId, host: &str, port: i32) {
+        self.0.metadata.learn(broker, host, port);
+    }
+
     /// Asks the cluster for topics of names that a topic can have; gives them in the order of their names, and keeps
     /// them. Never makes one [NS-05].
     pub(super) async fn ask_topics(&self, names: &[String], deadline: Instant) -> Result<Vec<Topic>, Error> {

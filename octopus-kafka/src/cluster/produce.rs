@@ -28,7 +28,7 @@ impl Cluster {
                 Err(error) => error,
             };
             let again = match error.kind() {
-                Kind::Unreachable(_) | Kind::Closed { .. } => true,
+                Kind::Unreachable(_) | Kind::Closed { .. } | Kind::TooLarge => true,
                 Kind::Response(code) => code.is_retriable(),
                 Kind::Timeout
                 | Kind::Malformed

@@ -11,6 +11,7 @@ use tokio::{
 
 use super::{Awaited, Lost, Shared};
 use crate::{
+    error::Kind,
     frame::{self, Budget},
     security,
 };
@@ -40,7 +41,7 @@ pub(super) async fn run<S: AsyncRead>(
         let answer = timeout_at(request.deadline, answer(&mut stream, &mut head, most, &budget));
         let answer = tokio::select! {
             biased;
-            () = shared.ended() => break ("it was closed".to_owned(), Some((request, false))),
+            () = shared.ended() => break ("it was closed".to_owned(), Some((request, None))),
             answer = answer => answer,
         };
         match answer {
@@ -50,30 +51,36 @@ pub(super) async fn run<S: AsyncRead>(
             }
             Ok(Ok(_)) => {
                 let why = "an answer has the wrong correlation id".to_owned();
-                break (why, Some((request, false)));
+                break (why, Some((request, None)));
             }
-            Ok(Err(fault)) => break (fault.to_string(), Some((request, false))),
+            Ok(Err(fault)) => {
+                let kind = matches!(fault, frame::Fault::TooLarge(_)).then_some(Kind::TooLarge);
+                break (fault.to_string(), Some((request, kind)));
+            }
             Err(_) => {
                 shared.give_up();
-                break ("it did not answer in time".to_owned(), Some((request, true)));
+                break (
+                    "it did not answer in time".to_owned(),
+                    Some((request, Some(Kind::Timeout))),
+                );
             }
         }
     };
     let why = shared.poison(&why);
     awaited.close();
-    let lose = |request: Awaited, timeout| {
+    let lose = |request: Awaited, kind| {
         shared.end();
         let _ = request.answer.send(Err(Lost {
             sent: true,
             why: Arc::clone(&why),
-            timeout,
+            kind,
         }));
     };
-    if let Some((request, timeout)) = first {
-        lose(request, timeout);
+    if let Some((request, kind)) = first {
+        lose(request, kind);
     }
     while let Some(request) = awaited.recv().await {
-        lose(request, false);
+        lose(request, None);
     }
 }
 

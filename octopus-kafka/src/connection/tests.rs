@@ -175,6 +175,7 @@ async fn answers_reach_their_callers_however_they_are_split() {
     }
 }
 
+/// [KF-05]
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_ends_early_is_none_wherever_it_ends() {
     let answer = frame(2, b"an answer");
@@ -192,6 +193,7 @@ async fn an_answer_that_ends_early_is_none_wherever_it_ends() {
     }
 }
 
+/// [KF-08] [KF-09] [KF-10]
 #[tokio::test(start_paused = true)]
 async fn what_is_no_answer_ends_the_connection() {
     let mut large = i32::try_from(LARGEST + 1).unwrap().to_be_bytes().to_vec();
@@ -211,7 +213,9 @@ async fn what_is_no_answer_ends_the_connection() {
             peer.0.write_all(&bytes).await.unwrap();
         };
         let (answer, ()) = tokio::join!(ask(&connection, b"", 5), serve);
-        assert!(closed(true, &answer.unwrap_err()), "{why}");
+        let kind = answer.unwrap_err();
+        assert_eq!(kind == Kind::TooLarge, why == "bound");
+        assert!(kind == Kind::TooLarge || closed(true, &kind), "{why}");
         let fault = connection.fault().unwrap();
         assert!(fault.contains(why), "{fault}");
         assert_eq!(peer.rest().await, 0, "it is closed");
@@ -219,6 +223,7 @@ async fn what_is_no_answer_ends_the_connection() {
     }
 }
 
+/// [KF-08]
 #[tokio::test(start_paused = true)]
 async fn bytes_that_nobody_asked_for_end_the_connection() {
     let (connection, mut peer, _) = open().await;
@@ -229,6 +234,7 @@ async fn bytes_that_nobody_asked_for_end_the_connection() {
     assert_eq!(connection.in_flight(), 0);
 }
 
+/// [KF-30] [K19]
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_before_its_request_was_sent_sends_nothing() {
     let (connection, mut peer, _) = open().await;
@@ -251,6 +257,7 @@ async fn a_caller_that_leaves_before_its_request_was_sent_sends_nothing() {
     assert_eq!(connection.in_flight(), 0);
 }
 
+/// [KF-30] [K19]
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_behind_its_request_leaves_the_connection_in_step() {
     let (connection, mut peer, budget) = open().await;
@@ -300,8 +307,8 @@ async fn a_late_answer_is_dropped_and_the_connection_goes_on() {
     assert_eq!(answer.unwrap(), b"mine");
 }
 
-/// [ER-06] the first in line is told that there was no answer in time, those behind it that the connection ended, and
-/// whether their requests may have been carried out.
+/// [KF-04] [KF-06] [KF-45] [ER-06] the first in line is told that there was no answer in time, those behind it that the
+/// connection ended, and whether their requests may have been carried out.
 #[tokio::test(start_paused = true)]
 async fn a_broker_that_is_silent_for_long_loses_the_connection() {
     // The second request does not fit on its way, so that the third is not begun.
@@ -329,6 +336,7 @@ async fn a_broker_that_is_silent_for_long_loses_the_connection() {
     assert_eq!(connection.in_flight(), 0);
 }
 
+/// [KF-07]
 #[tokio::test(start_paused = true)]
 async fn a_dribbling_answer_does_not_put_the_end_off() {
     let (connection, mut peer, _) = open().await;
@@ -388,7 +396,7 @@ async fn a_throttled_connection_is_ready_again_in_time() {
     assert!(connection.is_ready(within(3)));
 }
 
-/// [ER-01] versions are chosen from what this connection's broker speaks.
+/// [KF-42] [K24] [ER-01] versions are chosen from what this connection's broker speaks.
 #[tokio::test(start_paused = true)]
 async fn a_request_without_a_common_version_is_not_sent() {
     let (connection, mut peer, _) = open().await;
@@ -401,6 +409,7 @@ async fn a_request_without_a_common_version_is_not_sent() {
     assert_eq!(peer.rest().await, 0);
 }
 
+/// [KF-43] [K24]
 #[tokio::test(start_paused = true)]
 async fn a_broker_that_does_not_know_the_first_version_is_asked_in_version_0() {
     let (ours, theirs) = duplex(4096);
@@ -449,7 +458,7 @@ async fn what_answers_the_first_request_otherwise_is_no_broker() {
     }
 }
 
-/// [ER-06] a broker that takes the connection and says nothing.
+/// [KF-04] [ER-06] a broker that takes the connection and says nothing.
 #[tokio::test(start_paused = true)]
 async fn an_opening_that_is_never_answered_ends_in_time() {
     let (ours, mut theirs) = duplex(4096);

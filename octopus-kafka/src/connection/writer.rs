@@ -88,7 +88,7 @@ fn lose(answer: oneshot::Sender<Result<Bytes, Lost>>, why: &Arc<str>, shared: &S
     let _ = answer.send(Err(Lost {
         sent: false,
         why: Arc::clone(why),
-        timeout: false,
+        kind: None,
     }));
 }
 

@@ -23,7 +23,8 @@ const fn after(api: Api) -> Option<Api> {
         Api::ListOffsets => Some(Api::Metadata),
         Api::Metadata => Some(Api::OffsetCommit),
         Api::OffsetCommit => Some(Api::OffsetFetch),
-        Api::OffsetFetch => Some(Api::Produce),
+        Api::OffsetFetch => Some(Api::OffsetForLeaderEpoch),
+        Api::OffsetForLeaderEpoch => Some(Api::Produce),
         Api::Produce => Some(Api::SyncGroup),
         Api::SyncGroup => None,
     }

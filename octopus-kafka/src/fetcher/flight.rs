@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::lock;
 use crate::{
     api::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchedPartition},
-    cluster::{Cluster, TopicInfo},
+    cluster::{Cluster, Origin, TopicInfo},
     error::Api,
 };
 
@@ -38,7 +38,7 @@ pub(super) struct Asked {
     pub(super) topic: String,
     pub(super) position: Position,
     pub(super) id: Uuid,
-    leader_epoch: i32,
+    pub(super) leader_epoch: i32,
 }
 
 impl Asked {
@@ -51,6 +51,9 @@ impl Asked {
         }
     }
 }
+
+/// What came of a Fetch, and on which connection.
+type Came = Result<(FetchResponse, Origin), crate::Error>;
 
 /// A Fetch on its way. It goes on when a turn ends; dropped, it is given up.
 #[derive(Debug)]
@@ -66,7 +69,7 @@ pub(super) struct Flight {
 #[derive(Debug)]
 enum Answer {
     Awaited,
-    Here(Result<FetchResponse, crate::Error>),
+    Here(Came),
     /// It came and was taken, or was kept for too long.
     Gone,
 }
@@ -132,7 +135,7 @@ impl Flight {
     }
 
     /// The answer, once.
-    pub(super) fn take(&self) -> Option<Result<FetchResponse, crate::Error>> {
+    pub(super) fn take(&self) -> Option<Came> {
         let mut answer = lock(&self.answer);
         if matches!(*answer, Answer::Awaited) {
             return None;
@@ -157,13 +160,16 @@ pub(super) enum What {
     Records(Bytes),
     /// The position is not in the log.
     OutOfRange,
+    /// The broker is not its leader any more: this one is, since this epoch.
+    Moved(i32, i32),
     /// The broker is not its leader, or knows another topic: what is known of it is stale.
     Stale,
     /// It can't be read.
     Failed(Error),
 }
 
-/// What an answer says of each partition that was asked for; nothing of others, and of each once.
+/// What an answer says of each partition that was asked for; nothing of others, and of each once. One that it does not
+/// name is not known to the broker.
 pub(super) fn sort(asked: &[Asked], response: FetchResponse) -> Vec<(Asked, What)> {
     if let Some(code) = response.error_code.err() {
         tracing::debug!(%code, "a fetch was refused");
@@ -196,7 +202,9 @@ pub(super) fn sort(asked: &[Asked], response: FetchResponse) -> Vec<(Asked, What
             Some(ResponseError::OffsetOutOfRange) => What::OutOfRange,
             Some(ResponseError::TopicAuthorizationFailed) => What::Failed(Error::KafkaUnauthorized),
             Some(ResponseError::UnknownTopicOrPartition | ResponseError::UnknownTopicId) => What::Stale,
-            Some(code) if code.is_retriable() && code != ResponseError::CorruptMessage => What::Stale,
+            Some(code) if code.is_retriable() && code != ResponseError::CorruptMessage => part
+                .current_leader
+                .map_or(What::Stale, |(leader, epoch)| What::Moved(leader, epoch)),
             Some(code) => {
                 tracing::warn!(topic = asked.topic, %code, "a partition can't be fetched");
                 What::Failed(crate::Error::response(Api::Fetch, code).into())
@@ -204,6 +212,7 @@ pub(super) fn sort(asked: &[Asked], response: FetchResponse) -> Vec<(Asked, What
         };
         sorted.push((asked.clone(), what));
     }
+    sorted.extend(open.into_values().map(|asked| (asked.clone(), What::Stale)));
     sorted
 }
 

@@ -99,6 +99,11 @@ impl Kept {
         self.parts.retain(|topic, _| topics.contains(topic));
     }
 
+    /// Drops what is kept of a topic.
+    pub(super) fn forget(&mut self, topic: &str) {
+        self.parts.remove(topic);
+    }
+
     /// Drops everything.
     pub(super) fn clear(&mut self) {
         self.parts.clear();

@@ -41,6 +41,7 @@ fn sorted(partitions: Vec<FetchedPartition>) -> Vec<(String, What)> {
         throttle_time_ms: 0,
         error_code: 0,
         partitions,
+        nodes: Vec::new(),
     };
     let sorted = sort(&[asked("a", 5), asked("b", 6)], response);
     sorted
@@ -53,6 +54,7 @@ fn records(topic: &str, bytes: &'static [u8]) -> (String, What) {
     (topic.to_owned(), What::Records(Bytes::from_static(bytes)))
 }
 
+/// [KF-19] [K24] nothing is taken of what was not asked for, and of each partition the first.
 #[test]
 fn partitions_that_were_not_asked_for_or_came_twice_are_dropped() {
     let answer = vec![
@@ -85,10 +87,25 @@ fn each_error_of_a_partition_has_its_meaning() {
         (999, What::Failed(Error::KafkaFailed)),
     ];
     for (code, meaning) in cases {
+        let answer = vec![part("a", 0, code, b""), part("b", 0, 0, b"")];
         assert_eq!(
-            sorted(vec![part("a", 0, code, b"")]),
-            [("a".to_owned(), meaning)],
+            sorted(answer),
+            [("a".to_owned(), meaning), records("b", b"")],
             "{code}"
         );
     }
+}
+
+/// [KF-48] [KF-20] a topic that the answer is silent about is looked up again; so is one whose id is not that which was
+/// asked for. A leader that the answer names is taken.
+#[test]
+fn what_an_answer_is_silent_about_is_stale_and_a_leader_that_it_names_is_taken() {
+    let mut nameless = part("", 0, 0, b"other");
+    nameless.topic_id = Uuid::nil();
+    let mut moved = part("b", 0, 6, b"");
+    moved.current_leader = Some((4, 9));
+    assert_eq!(
+        sorted(vec![nameless, moved]),
+        [("b".to_owned(), What::Moved(4, 9)), ("a".to_owned(), What::Stale)]
+    );
 }

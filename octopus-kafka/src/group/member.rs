@@ -484,8 +484,6 @@ impl Member {
         if code == ResponseError::RebalanceInProgress {
             return self.unsettled(now);
         }
-        // What is in flight is of no more interest.
-        self.number += 1;
         self.forget_membership(code);
         if self.result.is_some() {
             self.join(now);

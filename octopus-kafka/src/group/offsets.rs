@@ -2,13 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, MutexGuard, PoisonError},
 };
 
 use kafka_protocol::{
     error::{ParseResponseErrorCode, ResponseError},
     messages::{
-        OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, TopicName,
+        BrokerId, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
+        TopicName,
         offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
         offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics},
     },
@@ -18,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Group, Stored, member::Identity, send::group_id};
 use crate::{
-    cluster::{Class, Topic},
+    cluster::{Class, Cluster, Origin, Topic, ask_on},
     error::Api,
     pace::Pace,
 };
@@ -135,7 +136,23 @@ impl Group {
             .with_generation_id_or_member_epoch(generation)
             .with_member_id(member_id.into())
             .with_topics(topics.collect());
-        self.request(Class::Commit, 6..=9, |_| request, deadline).await
+        let broker = self.cluster.coordinator(&self.id, deadline).await?;
+        let owed = self.owed().take().filter(|(of, _)| *of == broker);
+        let behind = owed.and_then(|(_, origin)| origin.behind());
+        let lease = match behind {
+            Some(lease) => lease,
+            None => {
+                self.cluster
+                    .lease_for(broker, Class::Commit, "", Api::OffsetCommit, deadline)
+                    .await?
+            }
+        };
+        *self.owed() = Some((broker, lease.origin()));
+        let sent = ask_on(&lease, &self.client_id, 6..=9, |_| request, deadline).await;
+        if sent.is_ok() {
+            *self.owed() = None;
+        }
+        Ok(sent?.0)
     }
 
     async fn read_commit(
@@ -228,6 +245,7 @@ impl Group {
                 .with_groups(vec![group])
                 .with_require_stable(true)
         };
+        let deadline = Cluster::one_try(deadline);
         self.request(Class::Control, 5..=9, make, deadline).await
     }
 
@@ -313,6 +331,12 @@ impl Group {
         }
         let omitted = answered.len() < topics.len() && !complete;
         Ok(Tried::Done((found, omitted)))
+    }
+
+    /// The connection of the last commit, while its answer is owed: the next one goes behind it, for on another one it
+    /// might overtake it and then be undone by it.
+    fn owed(&self) -> MutexGuard<'_, Option<(BrokerId, Origin)>> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a request that failed on its way means.

@@ -22,7 +22,9 @@ use super::{
 };
 use crate::{
     Error,
-    cluster::{Class, Cluster, Topic},
+    answer::Aside,
+    cluster::{Class, Cluster, Topic, ask_on},
+    error::Api,
     position::each_topic,
 };
 
@@ -117,7 +119,7 @@ pub(super) async fn send(group: &Arc<Group>, request: Request, deadline: Instant
 
 impl Group {
     /// One request to the group's coordinator.
-    pub(super) async fn request<R: kafka_protocol::protocol::Request>(
+    pub(super) async fn request<R: kafka_protocol::protocol::Request<Response: Aside>>(
         &self,
         class: Class,
         range: RangeInclusive<i16>,
@@ -125,9 +127,12 @@ impl Group {
         deadline: Instant,
     ) -> Result<R::Response, Error> {
         let broker = self.cluster.coordinator(&self.id, deadline).await?;
-        let sent = self
+        let api = Api::of(R::KEY);
+        let lease = self
             .cluster
-            .request(broker, class, &self.client_id, range, make, deadline);
+            .lease_for(broker, class, &self.id, api, deadline)
+            .await?;
+        let sent = ask_on(&lease, &self.client_id, range, make, deadline);
         Ok(sent.await?.0)
     }
 }

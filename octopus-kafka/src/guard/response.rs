@@ -54,6 +54,7 @@ const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
         2,
         &[(0, LAST, I16), (0, LAST, Text), (0, LAST, Blob), (1, LAST, I64)],
     ),
+    (ApiKey::OffsetForLeaderEpoch, 4, EPOCH_ENDS),
 ];
 
 const PRODUCE: &[Field] = &[
@@ -179,6 +180,11 @@ const LEAVE_GROUP: &[Field] = &[
     (0, LAST, I16),
     (3, LAST, List(&[(3, LAST, Text), (3, LAST, Text), (3, LAST, I16)])),
 ];
+const EPOCH_ENDS: &[Field] = &[
+    (2, LAST, I32),
+    (0, LAST, List(&[(0, LAST, Text), (0, LAST, List(EPOCH_END))])),
+];
+const EPOCH_END: &[Field] = &[(0, LAST, I16), (0, LAST, I32), (1, LAST, I32), (0, LAST, I64)];
 const CREATE_TOPICS: &[Field] = &[(2, LAST, I32), (0, LAST, List(CREATED))];
 const CREATED: &[Field] = &[
     (0, LAST, Text),

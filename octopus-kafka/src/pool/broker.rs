@@ -3,12 +3,13 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex},
+    pin::pin,
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
 use tokio::{
-    sync::{Mutex as Gate, OwnedSemaphorePermit, Semaphore},
+    sync::{Mutex as Gate, Notify, OwnedSemaphorePermit, Semaphore},
     task::JoinHandle,
     time::{Instant, timeout_at},
 };
@@ -16,12 +17,19 @@ use tokio::{
 use super::{Class, IDLE, Links, NoConnection, Standing, dial::Dial, lock};
 use crate::{connection::Connection, error::Kind};
 
+/// Each party's place among the exclusive leases of a class.
+type Parties = HashMap<(Class, Box<str>), Weak<OwnedSemaphorePermit>>;
+
 pub(super) struct Broker {
     pub(super) address: Arc<str>,
     pub(super) links: Arc<Links>,
     held: Mutex<HashMap<Class, Vec<Arc<Held>>>>,
     /// The most exclusive leases at once, those counted whose answer is still awaited.
     places: Mutex<HashMap<Class, Arc<Semaphore>>>,
+    /// The parties that hold such a lease, each by its one place.
+    parties: Mutex<Parties>,
+    /// Tells those who wait for a place that a party got one.
+    entered: Notify,
     dial: Arc<Gate<Dial>>,
     /// Held by the one exclusive class's caller that waits for `dial`, so that a heartbeat's connection waits behind
     /// one opening and not behind one for every consumer.
@@ -64,6 +72,8 @@ impl Broker {
             links,
             held: Mutex::default(),
             places: Mutex::default(),
+            parties: Mutex::default(),
+            entered: Notify::new(),
             dial: Arc::default(),
             crowd: Arc::default(),
             doubted: Mutex::default(),
@@ -76,6 +86,41 @@ impl Broker {
             .entry(class)
             .or_insert_with(|| Arc::new(Semaphore::new(class.most())));
         Arc::clone(class_places)
+    }
+
+    /// A place for an exclusive lease: of the whole party that asks, if it is in one and one of it has a place.
+    pub(super) async fn enter(&self, class: Class, party: &str) -> Option<Arc<OwnedSemaphorePermit>> {
+        let places = self.places(class);
+        if party.is_empty() {
+            return places.acquire_owned().await.ok().map(Arc::new);
+        }
+        let key = (class, Box::from(party));
+        // It keeps its place in the line while others enter.
+        let mut turn = pin!(places.acquire_owned());
+        loop {
+            let mut entered = pin!(self.entered.notified());
+            entered.as_mut().enable();
+            let known = lock(&self.parties).get(&key).and_then(Weak::upgrade);
+            if known.is_some() {
+                return known;
+            }
+            tokio::select! {
+                permit = &mut turn => {
+                    let permit = Arc::new(permit.ok()?);
+                    let mut parties = lock(&self.parties);
+                    parties.retain(|_, party| party.strong_count() > 0);
+                    // Another of the party may have been quicker.
+                    if let Some(known) = parties.get(&key).and_then(Weak::upgrade) {
+                        return Some(known);
+                    }
+                    parties.insert(key, Arc::downgrade(&permit));
+                    drop(parties);
+                    self.entered.notify_waiters();
+                    return Some(permit);
+                }
+                () = entered => {}
+            }
+        }
     }
 
     /// A connection of this class. Where those that are shared are crowded, one more is opened meanwhile.
@@ -107,7 +152,9 @@ impl Broker {
         }
         let ready: Vec<_> = ready.collect();
         let Some(least) = ready.iter().min_by_key(|held| held.connection.in_flight()) else {
-            return Found::Nothing;
+            // It would not read from another connection for long either.
+            let throttled = standing.iter().filter_map(|held| held.connection.throttled(now));
+            return throttled.min().map_or(Found::Nothing, Found::Throttled);
         };
         let least = Arc::clone(least);
         let more = ready.len() < class.most() && least.connection.in_flight() >= class.crowded();

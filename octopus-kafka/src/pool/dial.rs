@@ -89,6 +89,7 @@ impl Broker {
                         | Kind::Malformed
                         | Kind::Unsupported
                         | Kind::InvalidTopic
+                        | Kind::TooLarge
                         | Kind::Response(_) => "a broker can't be reached",
                     };
                     tracing::warn!(address, why = %kind, "{what}");
@@ -142,6 +143,7 @@ fn unusable(address: &str, kind: &Kind) -> Kind {
         | Kind::Closed { .. }
         | Kind::Unsupported
         | Kind::InvalidTopic
+        | Kind::TooLarge
         | Kind::Response(_) => Kind::Unreachable(format!("{address}: {kind}").into()),
     }
 }

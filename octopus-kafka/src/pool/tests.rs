@@ -1,3 +1,5 @@
+mod silence;
+
 use std::{
     collections::VecDeque,
     io,
@@ -136,6 +138,7 @@ async fn exclusive_leases_never_share_a_connection() {
     }
 }
 
+/// [KF-30]
 #[tokio::test(start_paused = true)]
 async fn a_connection_whose_caller_left_is_not_leased_before_its_answer_came() {
     let (world, pool) = World::new();
@@ -173,6 +176,7 @@ async fn exclusive_leases_are_bounded_and_those_past_the_bound_wait() {
     assert_eq!(world.dials(), Class::Join.most());
 }
 
+/// [KF-37]
 #[tokio::test(start_paused = true)]
 async fn throttled_connections_are_let_alone_and_do_not_pile_up() {
     let (world, pool) = World::new();
@@ -281,6 +285,7 @@ async fn commits_spread_over_eight_connections() {
     }
 }
 
+/// [KF-46]
 #[tokio::test(start_paused = true)]
 async fn connections_are_opened_at_a_pace() {
     let (world, pool) = World::new();
@@ -296,7 +301,7 @@ async fn connections_are_opened_at_a_pace() {
     );
 }
 
-/// A heartbeat must not be late because many consumers open connections for their fetches.
+/// [KF-37] A heartbeat must not be late because many consumers open connections for their fetches.
 #[tokio::test(start_paused = true)]
 async fn a_heartbeat_does_not_stand_behind_a_crowd_of_fetches() {
     let (_world, pool) = World::new();
@@ -321,7 +326,7 @@ async fn a_heartbeat_does_not_stand_behind_a_crowd_of_fetches() {
     );
 }
 
-/// [ER-07] nobody asks an address again that just failed, and all learn that it did.
+/// [KF-02] [KF-46] [ER-07] nobody asks an address again that just failed, and all learn that it did.
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_shared_by_all_who_ask_for_the_address() {
     let (world, pool) = World::new();
@@ -340,6 +345,7 @@ async fn a_failure_is_shared_by_all_who_ask_for_the_address() {
     assert_eq!(world.dials(), 2, "another address is another matter");
 }
 
+/// [KF-02]
 #[tokio::test(start_paused = true)]
 async fn tries_come_ever_more_slowly_and_one_success_forgets_the_failures() {
     let (world, pool) = World::new();
@@ -384,7 +390,7 @@ async fn a_caller_in_a_hurry_leaves_the_opening_to_others() {
     assert_eq!(world.dials(), 1);
 }
 
-/// [ER-07] an address that swallows packets is waited for by nobody longer than they have.
+/// [KF-03] [ER-07] an address that swallows packets is waited for by nobody longer than they have.
 #[tokio::test(start_paused = true)]
 async fn an_address_that_swallows_packets_costs_a_caller_its_own_time_only() {
     let (world, pool) = World::new();

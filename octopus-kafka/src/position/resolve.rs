@@ -22,6 +22,7 @@ use crate::{
     error::Api,
     group::Group,
     pace::Pace,
+    position::Sought,
 };
 
 /// The timestamps that stand for the ends of a partition.
@@ -33,6 +34,9 @@ const LATEST: i64 = -1;
 pub(crate) enum Found {
     /// The position, and the id of the topic that it is in.
     At(Position, Uuid),
+    /// The position, or the one that takes its place where the leader's log parts from the one that it was taken in;
+    /// and the leader's epoch.
+    Checked(Position, i32),
     /// The cluster does not list the topic [NS-05].
     Missing,
     /// There is none, or it can't be told.
@@ -54,16 +58,25 @@ impl Resolver {
     /// Each topic is told as soon as it is found, and every one until the deadline.
     pub(crate) async fn starts(
         &self,
-        topics: BTreeMap<String, Option<Uuid>>,
+        mut topics: BTreeMap<String, Sought>,
         deadline: Instant,
         mut tell: impl FnMut(&str, Found) + Send,
     ) {
+        let held = topics.extract_if(.., |_, sought| matches!(sought, Sought::Check(_)));
+        let held = held.filter_map(|(topic, sought)| match sought {
+            Sought::Check(position) => Some((topic, position)),
+            Sought::Start | Sought::OutOfRange(_) => None,
+        });
+        let held: BTreeMap<_, _> = held.collect();
+        let mut reset = self.check(held, deadline, &mut tell).await;
         let names = topics.keys().cloned().collect();
-        let (mut unread, mut reset) = (BTreeMap::new(), BTreeSet::new());
+        let mut unread = BTreeMap::new();
         for (topic, info) in each_topic(&self.cluster, names, deadline).await {
-            let out_of_range = topics.get(&topic).copied().flatten();
+            let sought = topics.get(&topic).copied();
             match info {
-                Ok(Topic::Known(info)) if out_of_range == Some(info.id) => _ = reset.insert(topic),
+                Ok(Topic::Known(info)) if sought == Some(Sought::OutOfRange(info.id)) => {
+                    _ = reset.insert(topic);
+                }
                 Ok(Topic::Known(info)) => _ = unread.insert(topic, info.id),
                 Ok(Topic::Missing) => tell(&topic, Found::Missing),
                 Ok(Topic::Denied) => tell(&topic, Found::Failed(Error::KafkaUnauthorized)),
@@ -142,6 +155,7 @@ impl Resolver {
                 let (cluster, client_id) = (self.cluster.clone(), self.group.client_id.clone());
                 sent.spawn(async move {
                     let request = list_offsets(&asked, bound);
+                    let deadline = Cluster::one_try(deadline);
                     let answer = cluster
                         .request(leader, Class::Control, &client_id, 4..=8, |_| request, deadline)
                         .await;

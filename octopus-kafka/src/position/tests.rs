@@ -19,7 +19,8 @@ impl World {
     }
 
     fn place(&mut self, position: Option<i64>, id: Uuid) -> Place {
-        self.starts.place("t", position.map(Position::at), id, self.now)
+        self.starts
+            .place("t", position.map(Position::at), id, -1, self.now)
     }
 
     fn asked(&mut self, position: Option<i64>, id: Uuid) -> Ask {
@@ -52,7 +53,7 @@ fn no_offset() -> Error {
 fn a_start_is_looked_for_once_and_kept_until_it_is_used() {
     let mut world = World::new();
     let ask = world.asked(None, ID);
-    assert_eq!(ask.out_of_range, None);
+    assert_eq!(ask.sought, Sought::Start);
     assert_eq!(world.place(None, ID), Place::Wait);
     assert!(world.starts.is_pending("t"));
     world.found(&ask, Found::At(Position::at(5), ID));
@@ -88,7 +89,7 @@ fn a_topic_made_anew_starts_as_one_that_was_never_read() {
     assert_eq!(world.place(Some(7), ID), at(7));
     assert_eq!(world.place(Some(8), ID), at(8));
     let ask = world.asked(Some(8), OTHER);
-    assert_eq!(ask.out_of_range, None, "its commit counts");
+    assert_eq!(ask.sought, Sought::Start, "its commit counts");
     world.found(&ask, Found::At(Position::at(0), OTHER));
     assert_eq!(world.started(Some(8)), Some(0));
     assert_eq!(world.place(Some(8), OTHER), at(0));
@@ -116,7 +117,7 @@ fn a_position_out_of_range_is_replaced_once() {
     let mut world = World::new();
     assert_eq!(world.place(Some(100), ID), at(100));
     let ask = world.starts.out_of_range("t", Position::at(100));
-    assert_eq!(ask.out_of_range, Some(ID));
+    assert_eq!(ask.sought, Sought::OutOfRange(ID));
     assert_eq!(world.place(Some(100), ID), Place::Wait);
     world.found(&ask, Found::At(Position::at(10), ID));
     assert_eq!(world.place(Some(100), ID), at(10));
@@ -172,5 +173,67 @@ fn what_is_no_longer_read_is_forgotten() {
         world.place(Some(7), OTHER),
         at(7),
         "another assignment, another topic"
+    );
+}
+
+fn under(offset: i64, leader_epoch: i32) -> Position {
+    Position {
+        offset,
+        leader_epoch: Some(leader_epoch),
+    }
+}
+
+/// [KF-21] a position that was read under one leader is checked once with the next, and the end that the next one's
+/// log has of it takes its place.
+#[test]
+fn a_position_of_an_earlier_leader_is_checked_once() {
+    for (found, place) in [(under(50, 3), under(50, 3)), (under(40, 3), under(40, 3))] {
+        let (mut starts, now) = (Starts::default(), Instant::now());
+        let held = Some(under(50, 3));
+        assert_eq!(starts.place("t", held, ID, 3, now), Place::At(under(50, 3)));
+        starts.read("t", 3);
+        let Place::Ask(ask) = starts.place("t", held, ID, 4, now) else {
+            panic!("unchecked")
+        };
+        assert_eq!(ask.sought, Sought::Check(under(50, 3)));
+        assert_eq!(starts.place("t", held, ID, 4, now), Place::Wait);
+        starts.found("t", ask.number, Found::Checked(found, 4), now);
+        assert_eq!(starts.place("t", held, ID, 4, now), Place::At(place));
+        assert_eq!(
+            starts.started("t", held),
+            Some(place).filter(|place| place.offset != 50)
+        );
+        // The next leader is asked again; who was read under it is not.
+        assert_eq!(starts.place("t", Some(place), ID, 4, now), Place::At(place));
+        starts.read("t", 5);
+        assert_eq!(starts.place("t", Some(place), ID, 5, now), Place::At(place));
+        assert!(matches!(
+            starts.place("t", Some(place), ID, 6, now),
+            Place::Ask(_)
+        ));
+    }
+}
+
+/// [KF-21] where reading starts at a commit of an earlier leader's time, that is checked too; a place that a client
+/// sought is taken as it is.
+#[test]
+fn a_commit_of_an_earlier_leader_is_checked_and_a_seek_is_not() {
+    let mut world = World::new();
+    let (starts, now) = (&mut world.starts, world.now);
+    let Place::Ask(ask) = starts.place("t", None, ID, 4, now) else {
+        panic!("it starts")
+    };
+    starts.found("t", ask.number, Found::At(under(50, 3), ID), now);
+    let Place::Ask(ask) = starts.place("t", None, ID, 4, now) else {
+        panic!("unchecked")
+    };
+    assert_eq!(ask.sought, Sought::Check(under(50, 3)));
+    starts.found("t", ask.number, Found::Checked(under(50, 3), 4), now);
+    assert_eq!(starts.place("t", None, ID, 4, now), Place::At(under(50, 3)));
+    assert_eq!(starts.started("t", None), Some(under(50, 3)));
+    assert_eq!(starts.place("t", Some(Position::at(7)), ID, 9, now), at(7));
+    assert_eq!(
+        starts.place("t", Some(under(50, 3)), ID, -1, now),
+        Place::At(under(50, 3))
     );
 }

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use kafka_protocol::messages::{
     ApiKey, CreateTopicsRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
     LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-    ProduceRequest, SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
+    SyncGroupRequest,
 };
 use kafka_protocol::protocol::{HeaderVersion, Message, Request};
 
@@ -38,6 +39,7 @@ pub fn reads(api_key: i16, version: i16, frame: Bytes) -> bool {
         one::<MetadataRequest>(),
         one::<OffsetCommitRequest>(),
         one::<OffsetFetchRequest>(),
+        one::<OffsetForLeaderEpochRequest>(),
         one::<ProduceRequest>(),
         one::<SaslAuthenticateRequest>(),
         one::<SaslHandshakeRequest>(),

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use octopus_codec::{Body, Packed, pack};
-use octopus_core::{CallId, Effect, Error, Event, FetchPlan, Fetched, InstanceId, Open, Outcome, TopicName};
+use octopus_core::{
+    CallId, Effect, Error, Event, Fault, FetchPlan, Fetched, InstanceId, Open, Outcome, Records as _,
+    TopicName,
+};
 use octopus_kafka::{Consumer, Polled, Signal};
 use tokio::{sync::Notify, task::AbortHandle};
 
@@ -172,6 +175,10 @@ async fn turn(
     };
     let bytes: usize = parts.iter().map(|(_, records)| records.stored_bytes()).sum();
     let is_heavy = bytes > PACK_APART || parts.iter().any(|(_, records)| records.unpacks());
+    let begun: Vec<_> = parts
+        .iter()
+        .map(|(at, records)| (at.clone(), records.position()))
+        .collect();
     let packing = move || pack(parts, plan.format, plan.max_bytes);
     let packed = if is_heavy {
         match tokio::task::spawn_blocking(packing).await {
@@ -189,10 +196,18 @@ async fn turn(
         not_utf8,
         faults,
     } = packed;
-    failed.extend(faults.into_iter().map(|(partition, fault)| {
+    failed.extend(faults.into_iter().filter_map(|(partition, fault)| {
+        // Damage may be of the way here, and gone when the records are fetched again.
+        let begun = begun.iter().find(|(at, _)| *at == partition);
+        let may_pass =
+            |(at, position): &(_, _)| !consumer.is_damaged(at, *position) && fault == Fault::Corrupt;
+        if begun.is_some_and(may_pass) {
+            tracing::info!(topic = %partition.topic, "records came damaged, and are fetched again");
+            return None;
+        }
         tracing::warn!(topic = %partition.topic, ?fault, "records can't be read");
         let error = Error::RecordUnreadable(partition.clone());
-        (partition, error)
+        Some((partition, error))
     }));
     let fetched = Fetched {
         started,

@@ -212,10 +212,14 @@ fn ours(response: messages::FetchResponse) -> FetchResponse {
             });
         }
     }
+    let nodes = response.node_endpoints.into_iter();
     FetchResponse {
         throttle_time_ms: response.throttle_time_ms,
         error_code: response.error_code,
         partitions,
+        nodes: nodes
+            .map(|node| (node.node_id.0, node.host.as_str().into(), node.port))
+            .collect(),
     }
 }
 
@@ -226,6 +230,7 @@ fn an_answer_is_read_as_it_was_meant_in_every_version() {
         assert_eq!(read, ours(answer(version)), "version {version}");
         assert_eq!(read.partitions.len(), 3);
         assert_eq!(read.partitions[1].current_leader.is_some(), version >= FLEXIBLE);
+        assert_eq!(read.nodes.len(), usize::from(version >= 16));
     }
 }
 
@@ -250,6 +255,7 @@ fn an_answer_that_ends_too_early_or_too_late_is_malformed() {
     }
 }
 
+/// [KF-11]
 #[test]
 fn a_count_that_the_bytes_cannot_hold_is_malformed() {
     let compact = [&[0; 10][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]].concat();

@@ -96,6 +96,7 @@ async fn a_name_of_no_length_or_too_long_is_not_asked_for() {
     broker.shutdown().await;
 }
 
+/// [KF-44] [K22]
 #[tokio::test]
 async fn brokers_that_are_the_cluster_no_more_are_forgotten() {
     let (broker, cluster) = world().await;
@@ -152,7 +153,8 @@ async fn fetch_from(broker: &Broker, cluster: &Cluster) -> Result<FetchResponse,
         partitions: vec![partition],
     };
     let leader = info.leader.unwrap();
-    cluster.fetch(leader, "me", &request, soon()).await
+    let fetched = cluster.fetch(leader, "me", &request, soon()).await;
+    fetched.map(|(response, _)| response)
 }
 
 /// The connections that Fetch requests came on, in their order.

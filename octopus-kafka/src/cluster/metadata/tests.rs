@@ -45,6 +45,7 @@ fn what_was_contradicted_is_asked_for_again_ten_times_a_second_at_most() {
     assert_eq!(state.known("t", now + PACE), Known::Fresh(info(1, 4)));
 }
 
+/// [KF-20] [K14]
 #[test]
 fn a_topic_without_a_leader_is_asked_for_until_it_has_one() {
     let now = Instant::now();
@@ -78,6 +79,7 @@ fn a_missing_topic_is_asked_for_once_a_second_whatever_is_said_of_it() {
     );
 }
 
+/// [KF-20] [K14]
 #[test]
 fn an_older_epoch_of_the_same_topic_is_not_taken() {
     let now = Instant::now();
@@ -90,7 +92,7 @@ fn an_older_epoch_of_the_same_topic_is_not_taken() {
     assert_eq!(state.merge("t", info(1, -1), now), info(1, -1));
 }
 
-/// [D-22] a topic that was made again is another one, whatever its epoch.
+/// [KF-23] [D-22] a topic that was made again is another one, whatever its epoch.
 #[test]
 fn another_id_replaces_what_was_known() {
     let now = Instant::now();

@@ -166,6 +166,7 @@ fn commit() -> Stored {
     }
 }
 
+/// [K25]
 #[test]
 fn a_new_member_joins_at_once_with_the_id_that_it_is_given() {
     let mut world = World::new();
@@ -309,7 +310,7 @@ fn what_was_not_asked_for_is_left_out_of_an_assignment() {
     assert_eq!(empty.member.take(), Some(Ok(Vec::new())));
 }
 
-/// [LC-03]
+/// [KF-45] [LC-03]
 #[test]
 fn heartbeats_keep_an_idle_member_for_ever() {
     let mut world = World::new();
@@ -454,6 +455,7 @@ fn an_assignment_after_a_generation_that_was_missed_is_a_new_start() {
     assert_eq!(world.admit("a", 4), [""; 0]);
 }
 
+/// [KF-26]
 #[test]
 fn a_coordinator_that_moves_is_looked_up_and_the_member_kept() {
     for (error, forgets) in [
@@ -483,6 +485,7 @@ fn a_coordinator_that_moves_is_looked_up_and_the_member_kept() {
     }
 }
 
+/// [KF-06]
 #[test]
 fn a_heartbeat_is_waited_for_until_two_thirds_of_the_session() {
     let mut world = World::new();
@@ -500,8 +503,9 @@ fn a_heartbeat_is_waited_for_until_two_thirds_of_the_session() {
     );
 }
 
-/// [KF-32] the session counts from when the last heartbeat that was answered was sent. A member that was not heard for
-/// so long gives its partitions up by itself, whatever it waits for, and asks for them again under its old name.
+/// [KF-45] [KF-32] the session counts from when the last heartbeat that was answered was sent. A member that was not
+/// heard for so long gives its partitions up by itself, whatever it waits for, and asks for them again under its old
+/// name.
 #[test]
 fn a_session_that_passed_unheard_ends_the_membership() {
     // A heartbeat is on its way, or the last one was answered and no other sent: the process stood still.
@@ -567,7 +571,9 @@ fn a_heartbeat_behind_a_refused_commit_changes_nothing() {
     let mut world = World::new();
     world.follow("a", 1);
     world.wake();
-    world.member.refused(ResponseError::FencedInstanceId, 1, world.now);
+    world
+        .member
+        .refused(ResponseError::FencedInstanceId, 1, world.now);
     assert_eq!(world.out(), nothing(&["lost"]));
     assert_eq!(world.answer(Answer::Heartbeat(Ok(()))), nothing(&[]));
     assert_eq!(world.member.identity(), Identity::Lost);

@@ -3,8 +3,8 @@ use kafka_protocol::{
     messages::{
         BrokerId, CreateTopicsResponse, FindCoordinatorResponse, GroupId, HeartbeatResponse,
         JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse,
-        OffsetFetchResponse, ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse,
-        SyncGroupResponse, TopicName,
+        OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceResponse, SaslAuthenticateResponse,
+        SaslHandshakeResponse, SyncGroupResponse, TopicName,
         create_topics_response::{CreatableTopicConfigs, CreatableTopicResult},
         find_coordinator_response::Coordinator,
         join_group_response::JoinGroupResponseMember,
@@ -16,6 +16,7 @@ use kafka_protocol::{
             OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
             OffsetFetchResponseTopic, OffsetFetchResponseTopics,
         },
+        offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult},
         produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse},
     },
     protocol::{Decodable, Encodable, Message, StrBytes},
@@ -393,7 +394,28 @@ fn spoken() -> Vec<Spoken> {
             |_| 0,
             sasl_authenticate
         ),
+        spoken!(
+            OffsetForLeaderEpoch,
+            OffsetForLeaderEpochResponse,
+            2..=4,
+            |_| 2,
+            epoch_ends
+        ),
     ]
+}
+
+fn epoch_ends(version: i16, [topics, partitions, ..]: Counts) -> Option<Bytes> {
+    let partition = EpochEndOffset::default()
+        .with_partition(0)
+        .with_leader_epoch(4)
+        .with_end_offset(12);
+    let topic = OffsetForLeaderTopicResult::default()
+        .with_topic(TopicName(text("topic")))
+        .with_partitions(many(partition, partitions));
+    let response = OffsetForLeaderEpochResponse::default()
+        .with_throttle_time_ms(9)
+        .with_topics(many(topic, topics));
+    encoded(&response, version)
 }
 
 fn each_version(mut check: impl FnMut(&Spoken, i16, &str)) {
@@ -443,6 +465,7 @@ fn a_response_that_ends_early_is_refused_wherever_it_ends() {
     });
 }
 
+/// [KF-11]
 #[test]
 fn a_count_that_the_bytes_can_not_hold_is_refused() {
     each_version(|spoken, version, what| {
@@ -478,7 +501,7 @@ fn a_count_that_the_bytes_can_not_hold_is_refused() {
     });
 }
 
-/// What the guard lets through harms nobody: it is decoded or refused, by counts that the bytes can hold.
+/// [KF-11] What the guard lets through harms nobody: it is decoded or refused, by counts that the bytes can hold.
 #[test]
 fn a_damaged_response_is_read_or_refused() {
     let (mut read, mut refused) = (0, 0);

@@ -106,7 +106,7 @@ fn bare(offset_delta: u8) -> [u8; 7] {
     [12, 0, 0, offset_delta << 1, 1, 1, 0]
 }
 
-/// [FE-11] Nothing below the position, everything from it on, and the batch's epoch goes along.
+/// [K07] [FE-11] Nothing below the position, everything from it on, and the batch's epoch goes along.
 #[test]
 fn reading_starts_at_the_position_also_within_a_batch() {
     for compression in Compression::ALL {
@@ -143,7 +143,7 @@ fn the_position_is_behind_the_record_that_was_given() {
     assert!(reader.next().is_none());
 }
 
-/// [D-21] Records of open and aborted transactions are given, the markers are not.
+/// [KF-16] [K05] [K06] [D-21] Records of open and aborted transactions are given, the markers are not.
 #[test]
 fn markers_are_passed_and_transactions_are_read() {
     let mut open = batch(Compression::None, 0, 3);
@@ -157,6 +157,7 @@ fn markers_are_passed_and_transactions_are_read() {
     assert_eq!(offsets(&log_ends_with_marker, 3), (vec![], Ok(()), at(4, 4)));
 }
 
+/// [KF-15] [K11]
 #[test]
 fn what_compaction_took_is_passed() {
     for compression in Compression::ALL {

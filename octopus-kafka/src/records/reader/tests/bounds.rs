@@ -50,7 +50,7 @@ fn zeros(count: u8, length: i32) -> Vec<u8> {
     raw(Compression::Zstd, count.into(), &packed)
 }
 
-/// [D-26] What the length of a record says is enough; nothing is unpacked for it.
+/// [KF-12] [KF-18] [D-26] What the length of a record says is enough; nothing is unpacked for it.
 #[test]
 fn a_record_over_the_bound_is_a_fault_behind_those_before_it() {
     let length = u32::try_from(2 * (MAX_RECORD_BYTES + 1)).unwrap();
@@ -71,7 +71,7 @@ fn a_record_of_the_bound_is_read() {
     assert_eq!(record.value.unwrap().len(), MAX_RECORD_BYTES - 11);
 }
 
-/// [D-26] Reading ends early with what it has, and the next fetch reads on; what lies behind the bound from
+/// [KF-12] [D-26] Reading ends early with what it has, and the next fetch reads on; what lies behind the bound from
 /// the batch's start is out of reach.
 #[test]
 fn reading_ends_early_where_a_batch_unpacks_to_too_much() {
@@ -90,7 +90,7 @@ fn reading_ends_early_where_a_batch_unpacks_to_too_much() {
     assert_eq!(offsets(&bytes, fitting), out_of_reach);
 }
 
-/// A block of snappy says first what it unpacks to.
+/// [KF-12] [K02] A block of snappy says first what it unpacks to.
 #[test]
 fn a_claim_of_snappy_is_checked_before_it_is_believed() {
     let framed = |block: &[u8]| {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The broker may cut the last batch at any byte; the whole batches before it are read.
+/// [KF-14] [K03] The broker may cut the last batch at any byte; the whole batches before it are read.
 #[test]
 fn a_batch_that_was_cut_waits_for_the_next_fetch() {
     for compression in Compression::ALL {
@@ -27,7 +27,7 @@ fn a_batch_that_was_cut_waits_for_the_next_fetch() {
     }
 }
 
-/// [D-26] The records before a damaged batch come first, then the fault; a position behind it reads on.
+/// [KF-13] [K09] [D-26] The records before a damaged batch come first, then the fault; a position behind it reads on.
 #[test]
 fn a_changed_bit_never_makes_a_record() {
     for compression in Compression::ALL {
@@ -56,7 +56,7 @@ fn a_changed_bit_never_makes_a_record() {
     }
 }
 
-/// [D-26]
+/// [K08] [D-26]
 #[test]
 fn message_sets_of_old_are_named_as_such() {
     for magic in [0, 1] {
@@ -164,7 +164,7 @@ fn records_that_contradict_their_batch_are_corrupt() {
     }
 }
 
-/// Counts and lengths of 2^31 - 1, each in a batch whose checksum is right.
+/// [KF-11] [K02] Counts and lengths of 2^31 - 1, each in a batch whose checksum is right.
 #[test]
 fn counts_and_lengths_without_the_bytes_are_corrupt() {
     const MOST: [u8; 5] = [0xfe, 0xff, 0xff, 0xff, 0x0f];

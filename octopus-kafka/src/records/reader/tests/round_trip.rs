@@ -67,7 +67,8 @@ fn write(compression: Compression, base_offset: i64, records: &[Pushed]) -> (Byt
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// [FE-01] [FE-11] Keys, values and headers with repeated names and null values come back in their order.
+    /// [KF-17] [K12] [FE-01] [FE-11] Keys, values and headers with repeated names and null values come back in their
+    /// order.
     #[test]
     fn what_was_written_is_read(
         base_offset in 0..1i64 << 60,

@@ -1,0 +1,148 @@
+//! What the answers of a turn come to.
+
+use std::collections::BTreeMap;
+
+use kafka_protocol::messages::BrokerId;
+use octopus_core::{Error, Position, TopicPartition};
+use tokio::time::Instant;
+
+use super::{
+    Fetcher, PACE, Part, Turn,
+    flight::{self, Flight, What},
+    lock,
+};
+use crate::{api::fetch::FetchResponse, cluster::Origin, error::Kind, position::Ask};
+
+/// What an answer came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// There is nothing at present.
+    Quiet,
+    /// It said something else.
+    Told,
+    /// There is reason to ask again soon.
+    Soon,
+}
+
+impl Fetcher {
+    /// Takes the answers that came.
+    pub(super) fn harvest(&self, turn: &mut Turn<'_>, flights: &mut BTreeMap<BrokerId, Flight>) {
+        let mut asks = Vec::new();
+        flights.retain(|&broker, flight| {
+            let Some(answer) = flight.take() else {
+                return true;
+            };
+            let end = match answer {
+                Ok((response, origin)) => self.answered(turn, broker, flight, response, &origin, &mut asks),
+                Err(error) => self.unanswered(turn, flight, error),
+            };
+            // What an earlier turn asked tells nothing of what has come since: this one asks for itself, at once.
+            if end == End::Quiet && !turn.asked.contains_key(&broker) {
+                return false;
+            }
+            let now = Instant::now();
+            let (at, pace) = turn.asked.entry(broker).or_insert((now, PACE));
+            if end == End::Soon {
+                *pace = PACE;
+            }
+            *at = now + pace.next();
+            false
+        });
+        self.look_for(asks);
+    }
+
+    /// Takes one answer.
+    fn answered(
+        &self,
+        turn: &mut Turn<'_>,
+        broker: BrokerId,
+        flight: &Flight,
+        response: FetchResponse,
+        origin: &Origin,
+        asks: &mut Vec<(String, Ask)>,
+    ) -> End {
+        let cluster = &self.resolver.cluster;
+        turn.reached = true;
+        if let Some(time) = response.throttled() {
+            lock(&self.throttled).insert(broker, Instant::now() + time);
+        }
+        for (id, host, port) in &response.nodes {
+            cluster.learn((*id).into(), host, *port);
+        }
+        let mut end = End::Quiet;
+        for (asked, what) in flight::sort(&flight.asked, response) {
+            let (topic, position) = (asked.topic, asked.position);
+            if end == End::Quiet && !matches!(&what, What::Records(records) if records.is_empty()) {
+                end = End::Told;
+            }
+            match what {
+                What::Records(records) => {
+                    lock(&self.starts).read(&topic, asked.leader_epoch);
+                    if lock(&self.snags).passed(&topic, position.offset) {
+                        end = End::Soon;
+                    }
+                    if records.is_empty() {
+                        continue;
+                    }
+                    end = End::Soon;
+                    lock(&self.snags).came(&topic, origin);
+                    let part = Part {
+                        position,
+                        records,
+                        fetched: Some(asked.id),
+                    };
+                    turn.parts.insert(topic, part);
+                }
+                What::OutOfRange => {
+                    tracing::info!(topic, position.offset, "the position is out of range");
+                    cluster.stale(&topic);
+                    let ask = lock(&self.starts).out_of_range(&topic, position);
+                    asks.push((topic, ask));
+                }
+                What::Moved(leader, leader_epoch) => {
+                    if !cluster.moved(&topic, leader.into(), leader_epoch) {
+                        cluster.stale(&topic);
+                    }
+                }
+                What::Stale => cluster.stale(&topic),
+                What::Failed(error) => _ = turn.refused.insert(topic, error),
+            }
+        }
+        end
+    }
+
+    /// No answer came, or none that is one.
+    fn unanswered(&self, turn: &mut Turn<'_>, flight: &Flight, error: crate::Error) -> End {
+        tracing::debug!(%error, "a fetch failed");
+        if *error.kind() == Kind::TooLarge {
+            turn.reached = true;
+            let asked = flight.asked.iter();
+            let asked: Vec<_> = asked
+                .map(|asked| (&*asked.topic, asked.position.offset))
+                .collect();
+            if let [(topic, offset)] = *asked {
+                let limit = self.resolver.cluster.config().fetch_frame;
+                tracing::warn!(topic, offset, limit, "the answer to a fetch is over the bound");
+            }
+            lock(&self.snags).too_large(&asked, Instant::now());
+            return End::Soon;
+        }
+        let topics = || flight.asked.iter().map(|asked| &asked.topic);
+        topics().for_each(|topic| self.resolver.cluster.stale(topic));
+        let error = Error::from(error);
+        turn.reached |= error != Error::KafkaUnreachable;
+        if !matches!(error, Error::KafkaUnreachable | Error::KafkaRetriable) {
+            turn.refused
+                .extend(topics().map(|topic| (topic.clone(), error.clone())));
+        }
+        End::Told
+    }
+
+    /// What was read at this position can't be understood. False the first time: it may have been damaged on its way,
+    /// and is fetched again by the next turn, on another connection.
+    pub(crate) fn is_damaged(&self, at: &TopicPartition, position: Position) -> bool {
+        let topic = self.resolver.names.topic(&at.topic);
+        lock(&self.kept).forget(&topic);
+        lock(&self.snags).damaged(&topic, position.offset)
+    }
+}
