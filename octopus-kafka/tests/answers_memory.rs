@@ -9,8 +9,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// [ER-05] no answer of a few bytes takes the process's memory: each is tried as the answer to each request in each
-/// version, with counts of 2^31 - 1 and 2^32 - 2 at each of its bytes.
+/// [KF-11] [ER-05] no answer of a few bytes takes the process's memory: each is tried as the answer to each request in
+/// each version, with counts of 2^31 - 1 and 2^32 - 2 at each of its bytes.
 #[test]
 fn an_answer_takes_no_more_memory_than_its_bytes_can_tell() {
     const FRAME: usize = 48;

@@ -99,7 +99,7 @@ async fn batches_are_written_one_behind_the_other() {
     }
 }
 
-/// [ER-07] [D-41] the first of several bootstrap servers may be down.
+/// [KF-01] [ER-07] [D-41] the first of several bootstrap servers may be down.
 #[tokio::test]
 async fn one_live_broker_is_enough() {
     let closed = ClosedPort::new().unwrap();
@@ -146,7 +146,7 @@ fn came(broker: &Broker, api: ApiKey) -> usize {
     requests.iter().filter(|received| received.api == api).count()
 }
 
-/// [NS-05] each request says that no topic shall be made; each has a client id, which some brokers insist on.
+/// [KF-24] [NS-05] each request says that no topic shall be made; each has a client id, which some brokers insist on.
 #[tokio::test]
 async fn no_request_lets_the_cluster_make_a_topic_and_each_has_a_client_id() {
     let (broker, cluster) = embedded().await;
@@ -167,7 +167,8 @@ async fn no_request_lets_the_cluster_make_a_topic_and_each_has_a_client_id() {
     assert!(asked >= 2, "one for each of the two topics");
 }
 
-/// [ER-06] an answer that ends early is asked for again on another connection, wherever it ends.
+/// [KF-05] [KF-08] [KF-09] [ER-06] an answer that ends early is asked for again on another connection, wherever it
+/// ends.
 #[tokio::test]
 async fn a_broker_that_closes_in_the_middle_of_an_answer_is_asked_again() {
     let (broker, reference) = embedded().await;
@@ -191,7 +192,7 @@ async fn a_broker_that_closes_in_the_middle_of_an_answer_is_asked_again() {
     }
 }
 
-/// [ER-05] [ER-06] what a caller is told when a broker never answers, or never rightly.
+/// [KF-04] [ER-05] [ER-06] what a caller is told when a broker never answers, or never rightly.
 #[tokio::test]
 async fn a_broker_that_never_answers_ends_in_a_retriable_error_in_time() {
     let (broker, cluster) = embedded().await;
@@ -221,7 +222,7 @@ async fn a_broker_that_never_answers_ends_in_a_retriable_error_in_time() {
     assert_eq!(lists(&other.1, SOON).await.unwrap(), 0, "and it is asked anew");
 }
 
-/// [ER-06] a broker that is silent keeps nobody from another one.
+/// [KF-04] [ER-06] a broker that is silent keeps nobody from another one.
 #[tokio::test]
 async fn a_silent_broker_leaves_the_others_to_be_asked() {
     let (silent, _) = embedded().await;
@@ -236,7 +237,7 @@ async fn a_silent_broker_leaves_the_others_to_be_asked() {
     assert_eq!(came(&silent, ApiKey::Metadata), 1);
 }
 
-/// [D-41] a listener that takes connections and says nothing.
+/// [KF-04] [D-41] a listener that takes connections and says nothing.
 #[tokio::test]
 async fn a_bootstrap_server_that_says_nothing_leaves_time_for_the_next() {
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -260,7 +261,7 @@ async fn a_slow_answer_is_waited_for() {
     assert_eq!(came(&broker, ApiKey::ApiVersions), 1);
 }
 
-/// [ER-01] the newest version that both speak, from brokers of about 2.1 on.
+/// [KF-43] [K24] [ER-01] the newest version that both speak, from brokers of about 2.1 on.
 #[tokio::test]
 async fn old_and_new_brokers_are_spoken_to_in_their_versions() {
     for (metadata, produce, create) in [
@@ -302,7 +303,7 @@ async fn old_and_new_brokers_are_spoken_to_in_their_versions() {
     assert_eq!(came(&broker, ApiKey::Metadata), 0);
 }
 
-/// [ER-01] [ER-02] [ER-04] what Kafka refuses is told as its row says.
+/// [KF-38] [ER-01] [ER-02] [ER-04] what Kafka refuses is told as its row says.
 #[tokio::test]
 async fn what_kafka_refuses_is_told_by_its_row() {
     use octopus_core::Error as Row;
@@ -343,7 +344,7 @@ async fn a_write_is_tried_again_while_the_error_may_pass() {
     );
 }
 
-/// [ER-07] brokers that are all gone, and others in their place.
+/// [KF-02] [ER-07] brokers that are all gone, and others in their place.
 #[tokio::test]
 async fn brokers_that_come_back_are_found_again() {
     let (broker, cluster) = embedded().await;

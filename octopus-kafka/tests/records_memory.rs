@@ -47,7 +47,8 @@ fn batch(compression: Compression, records: usize, value: &[u8]) -> Bytes {
     writer.finish()
 }
 
-/// [D-26] Memory is bounded: by the window for what unpacks, and by nothing that a length or a count says.
+/// [KF-11] [KF-12] [K02] [D-26] Memory is bounded: by the window for what unpacks, and by nothing that a length or a
+/// count says.
 #[test]
 fn memory_is_bounded_whatever_the_bytes_say() {
     const MIB: usize = 1024 * 1024;

@@ -7,7 +7,7 @@ use crate::world::{
     subscribe,
 };
 
-/// [D-23] after ten seconds, without a commit; partitions that stay keep their positions.
+/// [KF-28] [D-23] after ten seconds, without a commit; partitions that stay keep their positions.
 #[test]
 fn an_idle_instance_joins_again_after_ten_seconds() {
     let mut world = joined(auto_commit(), &[("a", 5), ("b", 7)]);
@@ -50,7 +50,7 @@ fn an_instance_never_joins_by_itself_where_that_is_set() {
         .gives(["0: join t in 500"]);
 }
 
-/// [D-23] a fetch in progress joins in its next turn.
+/// [KF-28] [D-23] a fetch in progress joins in its next turn.
 #[test]
 fn a_rebalance_during_a_fetch_is_for_its_next_turn() {
     let mut world = joined(settings(), &[("t", 5)]);
@@ -64,7 +64,7 @@ fn a_rebalance_during_a_fetch_is_for_its_next_turn() {
         .gives(["0: fetch t@5 in 500", "1: join t in 500", "2: fetch t@5 in 500"]);
 }
 
-/// [D-23] while a reply is sent the join waits: for the next fetch, or ten seconds.
+/// [KF-28] [D-23] while a reply is sent the join waits: for the next fetch, or ten seconds.
 #[test]
 fn a_rebalance_while_a_reply_is_sent_waits_for_its_end() {
     let mut world = joined(settings(), &[("t", 5)]);
@@ -128,7 +128,7 @@ fn a_rebalance_during_a_join_asks_for_another() {
         .gives(["1: join t in 500"]);
 }
 
-/// Another member may have read on: positions of an assignment that was taken away are not kept.
+/// [KF-31] [KF-32] Another member may have read on: positions of an assignment that was taken away are not kept.
 #[test]
 fn an_instance_that_was_put_out_starts_where_the_group_is() {
     let mut world = joined(settings(), &[("t", 5)]);

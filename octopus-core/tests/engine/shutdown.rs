@@ -24,7 +24,7 @@ fn a_shutdown_commits_and_closes_every_instance() {
     assert!(world.is_drained());
 }
 
-/// [AK-04] fetches end at once and empty; what they polled is not committed.
+/// [KF-49] [AK-04] fetches end at once and empty; what they polled is not committed.
 #[test]
 fn a_shutdown_ends_fetches() {
     let mut world = joined(auto_commit(), &[("t", 5)]);
@@ -65,7 +65,7 @@ fn a_shutdown_lets_replies_end() {
     assert!(world.is_drained());
 }
 
-/// [AK-05] an instance still busy after eight seconds is neither committed nor closed.
+/// [KF-49] [AK-05] an instance still busy after eight seconds is neither committed nor closed.
 #[test]
 fn what_is_left_after_eight_seconds_is_given_up() {
     let mut world = assigned(auto_commit(), &[("t", 5)]);

@@ -212,7 +212,7 @@ async fn a_fetch_asks_for_a_mebibyte_and_the_bytes_to_wait_for() {
     }
 }
 
-/// [FE-13]
+/// [KF-18] [FE-13]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_record_of_eight_mebibytes_arrives() {
     let world = World::embedded().await;
@@ -226,6 +226,7 @@ async fn a_first_record_of_eight_mebibytes_arrives() {
     assert_eq!(one.read(1).await, [large]);
 }
 
+/// [KF-07]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_comes_late_is_used_by_the_next_turn() {
     let world = World::embedded().await;
@@ -266,6 +267,7 @@ async fn an_answer_for_positions_that_moved_is_not_used() {
     assert_eq!(one.read(1).await, ["a1"]);
 }
 
+/// [KF-30]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undelivered_turn_comes_again_identically() {
     let world = World::new().await;
@@ -280,6 +282,7 @@ async fn an_undelivered_turn_comes_again_identically() {
     }
 }
 
+/// [KF-39]
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_with_nothing_are_paced() {
     let world = World::embedded().await;
@@ -306,6 +309,7 @@ async fn answers_with_nothing_are_paced() {
     }
 }
 
+/// [KF-20] [K14]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_moved_is_looked_up_and_read_in_the_same_turn() {
     for code in [3, 5, 6, 9, 74, 75, 100] {
@@ -322,7 +326,7 @@ async fn a_leader_that_moved_is_looked_up_and_read_in_the_same_turn() {
     }
 }
 
-/// [D-20]
+/// [KF-22] [D-20]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_position_out_of_range_goes_where_the_reset_says() {
     let world = World::new().await;
@@ -381,7 +385,7 @@ async fn a_partition_without_a_start_does_not_hold_others_up() {
     );
 }
 
-/// [NS-05]
+/// [KF-24] [NS-05]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_the_cluster_does_not_list_is_not_fetched_and_not_made() {
     let world = World::new().await;
@@ -409,7 +413,7 @@ async fn a_topic_that_the_cluster_does_not_list_is_not_fetched_and_not_made() {
     assert_eq!(one.read(1).await, ["m0"]);
 }
 
-/// [D-22]
+/// [KF-23] [D-22]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_is_made_anew_is_read_from_its_start() {
     let world = World::embedded().await;
@@ -423,7 +427,7 @@ async fn a_topic_that_is_made_anew_is_read_from_its_start() {
     assert_eq!(one.read(4).await, ["new0", "new1", "new2", "new3"]);
 }
 
-/// [ER-02]
+/// [KF-25] [ER-02]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_may_not_be_read_fails_alone_and_recovers() {
     let world = World::embedded().await;
@@ -474,7 +478,8 @@ async fn a_broker_that_comes_back_is_read_again() {
     assert_eq!(one.read(1).await, ["a0"]);
 }
 
-/// A consumer that a broker throttles leaves it alone for that time, and opens no connection in its stead.
+/// [KF-37] [K21] A consumer that a broker throttles leaves it alone for that time, and opens no connection in its
+/// stead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_throttled_consumer_waits_and_then_goes_on() {
     let world = World::embedded().await;
@@ -517,6 +522,7 @@ async fn a_turn_of_nothing_waits_its_time_out() {
     assert!(start.elapsed() >= Duration::from_millis(200));
 }
 
+/// [KF-27] [KF-37]
 #[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_fetches_joins_and_commits_have_connections_of_their_own() {
     let world = World::embedded().await;

@@ -11,7 +11,7 @@ use octopus_kafka::{
 
 use super::support::{TURN, World, at, eventually, join, set};
 
-/// [NS-03] [D-24] [LC-04]
+/// [KF-50] [NS-03] [D-24] [LC-04]
 #[tokio::test(flavor = "multi_thread")]
 async fn two_members_share_two_topics_and_one_takes_over() {
     let world = World::new().await;
@@ -94,6 +94,7 @@ async fn a_join_goes_on_over_turns_shorter_than_the_groups_delay() {
     assert_eq!(joins.len(), 2, "once without and once with its member id");
 }
 
+/// [KF-30]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_join_that_is_dropped_goes_on() {
     let world = World::with_delay(Duration::from_secs(1)).await;
@@ -132,7 +133,7 @@ async fn a_topic_that_is_made_later_comes_with_a_rebalance() {
     one.leave().await;
 }
 
-/// [AK-02]
+/// [KF-28] [AK-02]
 #[tokio::test(flavor = "multi_thread")]
 async fn positions_are_committed_before_a_join_and_a_failure_does_not_stop_it() {
     let world = World::embedded().await;
@@ -182,6 +183,7 @@ async fn closing_and_dropping_leave_the_group() {
     eventually("the member is gone", || members() == 0).await;
 }
 
+/// [KF-28] [KF-49]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_close_in_the_middle_of_a_join_leaves_no_member_behind() {
     let world = World::with_delay(Duration::from_secs(30)).await;
@@ -199,6 +201,7 @@ async fn a_close_in_the_middle_of_a_join_leaves_no_member_behind() {
     assert_eq!(world.broker().group_members(&world.name("group")).len(), 0);
 }
 
+/// [KF-31] [K25]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_was_put_out_is_lost_and_joins_anew() {
     for code in [22, 25, 82] {
@@ -218,6 +221,7 @@ async fn a_member_that_was_put_out_is_lost_and_joins_anew() {
     }
 }
 
+/// [KF-28]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rebalance_is_signalled_once() {
     let world = World::embedded().await;
@@ -234,6 +238,7 @@ async fn a_rebalance_is_signalled_once() {
     assert!(!one.has_signal());
 }
 
+/// [KF-26] [K25]
 #[tokio::test(flavor = "multi_thread")]
 async fn joins_survive_what_a_coordinator_answers_in_passing() {
     let mut cases = tokio::task::JoinSet::new();
@@ -251,6 +256,7 @@ async fn joins_survive_what_a_coordinator_answers_in_passing() {
     cases.join_all().await;
 }
 
+/// [KF-26]
 #[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_follow_a_coordinator_that_moved() {
     let world = World::embedded().await;
@@ -272,7 +278,7 @@ async fn heartbeats_follow_a_coordinator_that_moved() {
     assert!(!one.has_signal(), "the member is kept");
 }
 
-/// [ER-02]
+/// [KF-25] [ER-02]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_join_that_is_not_authorized_says_so() {
     let world = World::embedded().await;

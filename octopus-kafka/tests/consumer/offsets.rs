@@ -86,7 +86,7 @@ async fn without_a_reset_a_start_needs_a_commit() {
     assert_eq!(started.await.unwrap(), Ok(vec![("a".to_owned(), 1)]));
 }
 
-/// [CO-06]
+/// [KF-31] [A13] [CO-06]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_the_group_refuses_says_so_and_is_signalled() {
     for (code, signal) in [
@@ -138,6 +138,7 @@ async fn a_commit_for_a_topic_that_is_gone_says_so() {
     assert_eq!(one.commit("a", 1, "").await, Err(Error::KafkaTopicUnknown));
 }
 
+/// [KF-26]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_is_tried_again_after_what_passes() {
     for code in [3, 7, 14, 15, 16] {
@@ -154,7 +155,7 @@ async fn a_commit_is_tried_again_after_what_passes() {
     }
 }
 
-/// [ER-06]
+/// [KF-04] [KF-33] [ER-06]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_stays_unanswered_or_refused_ends_in_its_time() {
     let world = World::embedded().await;
@@ -189,7 +190,7 @@ async fn a_commit_that_stays_unanswered_or_refused_ends_in_its_time() {
     one.commit("a", 1, "").await.unwrap();
 }
 
-/// [ER-02] [ER-05]
+/// [KF-34] [A28] [ER-02] [ER-05]
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_refusals_the_first_of_the_table_counts() {
     for (codes, error) in [
@@ -300,6 +301,7 @@ async fn a_commit_waits_for_a_join_of_its_own_until_its_time_ends() {
     );
 }
 
+/// [KF-35]
 #[tokio::test(flavor = "multi_thread")]
 async fn committed_offsets_are_asked_for_again_while_they_are_unstable() {
     let world = World::embedded().await;
@@ -331,6 +333,7 @@ async fn committed_offsets_are_asked_for_again_while_they_are_unstable() {
     assert_eq!(refused, Err(Error::KafkaUnauthorized));
 }
 
+/// [KF-36]
 #[tokio::test(flavor = "multi_thread")]
 async fn bounds_are_asked_for_again_and_a_negative_one_is_refused() {
     let world = World::embedded().await;

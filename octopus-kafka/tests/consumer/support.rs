@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    fn of(broker: Broker) -> Self {
+    pub(crate) fn of(broker: Broker) -> Self {
         let address = broker.addr().to_string();
         Self::on(Some(broker), address)
     }

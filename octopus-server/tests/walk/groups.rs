@@ -59,7 +59,8 @@ async fn settle(user: &Client, instances: &[(&str, usize)]) -> Vec<Value> {
     panic!("the group does not settle");
 }
 
-/// Two instances share two topics, and one takes over when the other leaves; with commits, no record comes twice.
+/// [KF-50] Two instances share two topics, and one takes over when the other leaves; with commits, no record comes
+/// twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_instances_share_two_topics_and_one_takes_over() {
     let broker = Broker::start().await;
