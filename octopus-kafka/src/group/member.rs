@@ -77,6 +77,10 @@ pub(crate) struct Member {
     result: Option<Result<Vec<String>, Error>>,
     /// The generation whose assignment was taken last, unless it was lost since.
     held: Option<i32>,
+    /// The generation whose assignment is still held, where the next one's was not taken yet.
+    before: Option<i32>,
+    /// The topics that this generation gave it.
+    assigned: BTreeSet<String>,
     /// A rebalance was signalled in this generation.
     signalled: bool,
     /// Joined, as the leader is told of it.
@@ -107,6 +111,8 @@ impl Member {
             joined_with: BTreeSet::new(),
             result: None,
             held: None,
+            before: None,
+            assigned: BTreeSet::new(),
             signalled: false,
             joined: Joined::default(),
             led: None,
@@ -147,6 +153,7 @@ impl Member {
         self.topics.clear();
         self.result = None;
         self.held = None;
+        self.before = None;
         match self.state {
             State::Out | State::Leaving => {}
             // Its answer brings the id to leave with.
@@ -166,6 +173,7 @@ impl Member {
         let result = self.result.take()?;
         if result.is_ok() {
             self.held = Some(self.generation);
+            self.before = None;
         }
         Some(result)
     }
@@ -200,6 +208,23 @@ impl Member {
             State::Joining | State::Leading | State::Syncing | State::Backoff(_) => Identity::Joining,
             State::Expelled => Identity::Lost,
         }
+    }
+
+    /// The generation whose assignment its owner holds, if it is sure that no other member had any of it since.
+    pub(crate) fn owned(&self) -> Option<i32> {
+        self.held.or(self.before)
+    }
+
+    /// Whether who owned that generation's assignment may commit for these topics in the present one: in the same one, or
+    /// in the next one for what it was given again. All else may be another member's, who may have read on.
+    pub(crate) fn may_commit<'a>(
+        &self,
+        owned: Option<i32>,
+        mut topics: impl Iterator<Item = &'a str>,
+    ) -> bool {
+        owned == Some(self.generation)
+            || (owned.is_none_or(|owned| owned.checked_add(1) == Some(self.generation))
+                && topics.all(|topic| self.assigned.contains(topic)))
     }
 
     /// A commit of this generation was refused.
@@ -423,13 +448,12 @@ impl Member {
             self.topics.contains(topic) && partitions.contains(&0)
         });
         // Another member may have had the partitions in the generations between.
-        if self
-            .held
-            .is_some_and(|held| held.checked_add(1) != Some(self.generation))
-        {
+        let held = self.held.take();
+        self.before = held.filter(|held| held.checked_add(1) == Some(self.generation));
+        if held.is_some() && self.before.is_none() {
             self.outputs.push_back(Output::Signal(Signal::Lost));
         }
-        self.held = None;
+        self.assigned = assigned.keys().cloned().collect();
         self.signalled = false;
         self.failures = 0;
         self.heard = now;
@@ -496,6 +520,7 @@ impl Member {
 
     /// The partitions are no longer this member's. The id is kept where the coordinator still knows it.
     fn forget_membership(&mut self, code: ResponseError) {
+        self.before = None;
         if self.held.take().is_some() {
             self.outputs.push_back(Output::Signal(Signal::Lost));
         }

@@ -41,7 +41,7 @@ type Read = (BTreeMap<String, Stored>, bool);
 
 impl Group {
     /// Commits positions: all or an error, the first by the order of the specification's table [CO-06] [ER-03]. While
-    /// a join is under way it waits for that. At most one commit is in flight, also where the future of one before
+    /// a join is under way it waits for that, and is refused where it is of what the join gave to another. At most one commit is in flight, also where the future of one before
     /// was dropped.
     pub(crate) async fn commit(
         self: &Arc<Self>,
@@ -49,12 +49,13 @@ impl Group {
         deadline: Instant,
     ) -> Result<(), Error> {
         let stored = Arc::new(stored);
+        let owned = self.membership().member.owned();
         let mut pace = Pace::of_retries();
         loop {
             if self.settled(deadline).await.is_none() {
                 return Err(Error::CommitFailed);
             }
-            match self.try_commit(&stored, deadline).await? {
+            match self.try_commit(&stored, owned, deadline).await? {
                 Tried::Done(()) => return Ok(()),
                 Tried::Again(error) if !pace.wait(deadline).await => return Err(error),
                 Tried::Again(_) => {}
@@ -88,18 +89,28 @@ impl Group {
     async fn try_commit(
         self: &Arc<Self>,
         stored: &Arc<Vec<Stored>>,
+        owned: Option<i32>,
         deadline: Instant,
     ) -> Result<Tried<()>, Error> {
         let turn = timeout_at(deadline, Arc::clone(&self.commits).lock_owned());
         let turn = turn.await.map_err(|_| Error::KafkaRetriable)?;
-        let (member_id, generation) = match self.membership().member.identity() {
-            Identity::Alone => (String::new(), NO_GENERATION),
-            Identity::Member {
-                member_id,
-                generation,
-            } => (member_id, generation),
-            Identity::Joining => return Ok(Tried::Again(Error::CommitFailed)),
-            Identity::Lost => return Err(Error::CommitFailed),
+        let (member_id, generation) = {
+            let membership = self.membership();
+            match membership.member.identity() {
+                Identity::Alone => (String::new(), NO_GENERATION),
+                Identity::Member {
+                    member_id,
+                    generation,
+                } => {
+                    let mut topics = stored.iter().map(|stored| stored.topic.as_str());
+                    if !membership.member.may_commit(owned, &mut topics) {
+                        return Err(Error::CommitFailed);
+                    }
+                    (member_id, generation)
+                }
+                Identity::Joining => return Ok(Tried::Again(Error::CommitFailed)),
+                Identity::Lost => return Err(Error::CommitFailed),
+            }
         };
         let sent = tokio::spawn({
             let (group, stored) = (Arc::clone(self), Arc::clone(stored));

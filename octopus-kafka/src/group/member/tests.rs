@@ -1,3 +1,5 @@
+mod commits;
+
 use super::*;
 
 const TIMING: Timing = Timing {
