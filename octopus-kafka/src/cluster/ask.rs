@@ -215,14 +215,18 @@ impl Cluster {
         })
     }
 
-    /// What a broker's being out of reach means while others are there.
+    /// What a broker's being out of reach means while others are there: no answer from Kafka, which may be asked again.
     fn of_one_broker(&self, kind: Kind) -> Kind {
         let is_live = |address: &Arc<str>| self.0.pool.is_live(address);
-        if matches!(kind, Kind::Unreachable(_)) && self.known_addresses().iter().any(is_live) {
-            Kind::Timeout
-        } else {
-            kind
+        if let Kind::Unreachable(why) = &kind
+            && self.known_addresses().iter().any(is_live)
+        {
+            return Kind::Closed {
+                sent: false,
+                why: why.clone(),
+            };
         }
+        kind
     }
 
     fn address(&self, broker: BrokerId, api: Api) -> Result<Arc<str>, Error> {
