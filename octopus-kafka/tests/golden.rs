@@ -84,7 +84,7 @@ fn expected() -> Vec<Read> {
         .collect()
 }
 
-/// [FE-01] [FE-11] Keys, values and headers, in order, with repeated names and null values.
+/// [K10] [FE-01] [FE-11] Keys, values and headers, in order, with repeated names and null values.
 #[test]
 fn batches_of_other_producers_are_read() {
     let files = [
@@ -111,7 +111,7 @@ fn batches_of_other_producers_are_read() {
     }
 }
 
-/// Both framings of snappy are there: Java's and the bare block.
+/// [K10] Both framings of snappy are there: Java's and the bare block.
 #[test]
 fn snappy_comes_framed_and_bare() {
     let framed = |file| golden(file)[61..].starts_with(b"\x82SNAPPY\0");

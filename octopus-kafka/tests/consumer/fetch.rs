@@ -326,7 +326,7 @@ async fn a_leader_that_moved_is_looked_up_and_read_in_the_same_turn() {
     }
 }
 
-/// [KF-22] [D-20]
+/// [A22] [KF-22] [D-20]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_position_out_of_range_goes_where_the_reset_says() {
     let world = World::new().await;

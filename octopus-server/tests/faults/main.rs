@@ -4,6 +4,7 @@
 
 mod damage;
 mod groups;
+mod joins;
 mod limits;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../support/mod.rs"]

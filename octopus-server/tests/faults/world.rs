@@ -29,8 +29,13 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Self {
+        Self::with_delay(Duration::ZERO).await
+    }
+
+    /// With this delay of a group's first assignment.
+    pub(crate) async fn with_delay(initial_rebalance_delay: Duration) -> Self {
         let mut config = broker::Config::default();
-        config.initial_rebalance_delay = Duration::ZERO;
+        config.initial_rebalance_delay = initial_rebalance_delay;
         let broker = Broker::start(config).await.unwrap();
         let server = Server::start(&broker.addr().to_string(), &[]).await;
         let user = server.user(0);

@@ -318,7 +318,7 @@ async fn an_instance_closes_whatever_becomes_of_its_commit() {
     }
 }
 
-/// [AK-06] at each of these times, an instance without auto-commit commits nothing.
+/// [A26] [AK-06] at each of these times, an instance without auto-commit commits nothing.
 #[tokio::test]
 async fn without_auto_commit_only_the_client_commits() {
     let mut service = Service::start().await;

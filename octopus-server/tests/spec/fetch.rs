@@ -180,6 +180,8 @@ async fn max_bytes_counts_keys_and_values() {
     }
 }
 
+/// [A20]
+
 /// [FE-11] [FE-12] [D-45] with three partitions that hold more than a reply may: each comes first in turn, each record
 /// comes once and in order.
 #[tokio::test]
@@ -399,7 +401,7 @@ async fn a_fetch_asks_the_broker_for_1_mib() {
     }
 }
 
-/// [FE-15] [LC-04] reading starts at the group's commit, or where `auto.offset.reset` says.
+/// [A25] [FE-15] [LC-04] reading starts at the group's commit, or where `auto.offset.reset` says.
 #[tokio::test]
 async fn reading_starts_at_the_commit_or_at_the_reset() {
     let service = Service::start().await;
@@ -458,7 +460,7 @@ impl Service {
     }
 }
 
-/// [D-20] without a commit, and out of range: refused until a seek, behind the records of other partitions.
+/// [A22] [D-20] without a commit, and out of range: refused until a seek, behind the records of other partitions.
 #[tokio::test]
 async fn without_a_reset_a_fetch_fails_until_a_seek() {
     let service = Service::start().await;

@@ -128,7 +128,7 @@ async fn a_deleted_instance_can_be_created_again() {
     }
 }
 
-/// [LC-03] [LC-01] it is a member until it is closed, and leaves then.
+/// [A14] [LC-03] [LC-01] it is a member until it is closed, and leaves then.
 #[tokio::test]
 async fn an_idle_instance_stays_in_its_group() {
     let service = Service::start().await;

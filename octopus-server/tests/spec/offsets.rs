@@ -12,7 +12,7 @@ use crate::{
     service::{Service, on_kafka},
 };
 
-/// [CO-01] [CO-03] [CO-04] the specification's numbers.
+/// [A23] [CO-01] [CO-03] [CO-04] the specification's numbers.
 #[tokio::test]
 async fn a_commit_of_offset_41_is_42_for_the_group() {
     let service = Service::start().await;

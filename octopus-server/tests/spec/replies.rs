@@ -80,7 +80,7 @@ async fn a_reply_has_thirty_seconds() {
     assert_eq!(service.next(&reader).await, 1);
 }
 
-/// [RP-04] [FE-11] a client that leaves in the middle of a reply gets it again.
+/// [A01] [RP-04] [FE-11] a client that leaves in the middle of a reply gets it again.
 #[tokio::test]
 async fn a_reply_that_was_not_received_is_fetched_again() {
     let service = Service::start().await;
@@ -131,7 +131,7 @@ async fn a_reply_that_was_handed_over_whole_counts_as_received() {
     assert_eq!(service.next(&reader).await, 1);
 }
 
-/// [AK-04] [RP-04] what did not reach the client is not committed.
+/// [A27] [AK-04] [RP-04] what did not reach the client is not committed.
 #[tokio::test]
 async fn an_undelivered_reply_is_not_committed() {
     let service = Service::start().await;

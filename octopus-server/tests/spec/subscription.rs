@@ -336,6 +336,8 @@ async fn a_topic_that_the_namespace_does_not_hold_is_not_found() {
     }
 }
 
+/// [A36]
+
 /// [NS-05] a topic that the namespace holds and the cluster does not list is taken, takes nothing from the others, and is
 /// never made: no request asks for it, and none allows it.
 #[tokio::test]
@@ -367,7 +369,7 @@ async fn a_topic_that_the_cluster_does_not_list_is_never_made() {
     }
 }
 
-/// [NS-05] a topic that is deleted while an instance reads it.
+/// [A36] [NS-05] a topic that is deleted while an instance reads it.
 #[tokio::test]
 async fn a_topic_deleted_while_it_is_read_gives_no_records_and_the_others_go_on() {
     for subscribes in [true, false] {
@@ -391,7 +393,7 @@ async fn a_topic_deleted_while_it_is_read_gives_no_records_and_the_others_go_on(
     }
 }
 
-/// [D-14] with nothing assigned, subscribed or not.
+/// [A24] [D-14] with nothing assigned, subscribed or not.
 #[tokio::test]
 async fn a_commit_of_every_position_with_nothing_assigned_commits_nothing() {
     let (service, reader) = start(&["a"]).await;
