@@ -221,7 +221,6 @@ async fn a_sign_in_that_the_port_does_not_take_is_a_failure() {
 }
 
 /// [K20]
-
 /// KIP-368: the node ends a connection that is used after its session; each of ours is used for several sessions, and no
 /// other one is opened in its place. Members of groups stay that, and read what is written.
 #[tokio::test]

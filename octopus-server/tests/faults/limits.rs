@@ -100,7 +100,6 @@ async fn a_process_out_of_descriptors_lives_on() {
 }
 
 /// [A39]
-
 /// [KF-49] [AK-03] [AK-05] a stop with a join, a poll and a commit under way that Kafka never answers: all of it shares
 /// eight seconds, and who can leave its group has left.
 #[tokio::test(flavor = "multi_thread")]

@@ -181,7 +181,6 @@ async fn max_bytes_counts_keys_and_values() {
 }
 
 /// [A20]
-
 /// [FE-11] [FE-12] [D-45] with three partitions that hold more than a reply may: each comes first in turn, each record
 /// comes once and in order.
 #[tokio::test]

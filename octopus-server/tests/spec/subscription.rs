@@ -337,7 +337,6 @@ async fn a_topic_that_the_namespace_does_not_hold_is_not_found() {
 }
 
 /// [A36]
-
 /// [NS-05] a topic that the namespace holds and the cluster does not list is taken, takes nothing from the others, and is
 /// never made: no request asks for it, and none allows it.
 #[tokio::test]
