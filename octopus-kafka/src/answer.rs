@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use kafka_protocol::{
     messages::{
-        ApiVersionsResponse, CreateTopicsResponse, FindCoordinatorResponse, HeartbeatResponse,
-        JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse,
-        OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceResponse, SyncGroupResponse,
+        ApiVersionsResponse, ConsumerGroupHeartbeatResponse, CreateTopicsResponse, FindCoordinatorResponse,
+        HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse,
+        OffsetCommitResponse, OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceResponse,
+        SyncGroupResponse,
     },
     protocol::{Decodable, HeaderVersion, Request},
 };
@@ -69,6 +70,7 @@ fn first<T>(items: &[T], code: impl FnOnce(&T) -> i16) -> i16 {
 
 aside! {
     ApiVersionsResponse: |answer| answer.error_code;
+    ConsumerGroupHeartbeatResponse: |answer| answer.error_code;
     CreateTopicsResponse: |answer| first(&answer.topics, |topic| topic.error_code);
     FindCoordinatorResponse: |answer| match answer.error_code {
         0 => first(&answer.coordinators, |found| found.error_code),

@@ -18,6 +18,7 @@ pub struct Error {
 #[allow(missing_docs, reason = "each variant is the name of a Kafka API")]
 pub enum Api {
     ApiVersions,
+    ConsumerGroupHeartbeat,
     CreateTopics,
     Fetch,
     FindCoordinator,
@@ -68,6 +69,7 @@ impl Api {
         use kafka_protocol::messages::ApiKey;
         [
             (ApiKey::ApiVersions, Self::ApiVersions),
+            (ApiKey::ConsumerGroupHeartbeat, Self::ConsumerGroupHeartbeat),
             (ApiKey::CreateTopics, Self::CreateTopics),
             (ApiKey::Fetch, Self::Fetch),
             (ApiKey::FindCoordinator, Self::FindCoordinator),

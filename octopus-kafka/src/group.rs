@@ -1,9 +1,11 @@
 //! One consumer's place in its group: the member, the task that drives it, and the group's committed offsets.
 
 mod assignor;
+mod consumer_protocol;
 mod drive;
 mod member;
 mod offsets;
+mod protocol;
 mod send;
 mod subscription;
 
@@ -22,7 +24,10 @@ use tokio::{
     time::Instant,
 };
 
-use self::member::{Identity, Member, Timing};
+use self::{
+    member::{Identity, Timing},
+    protocol::Member,
+};
 use crate::{
     cluster::{Cluster, Origin},
     consumer::Signal,
@@ -99,7 +104,7 @@ impl Group {
             rebalance: config.rebalance_timeout,
             heartbeat: config.heartbeat_interval,
         };
-        let member = Member::new(timing, Instant::now().into_std());
+        let member = Member::new(config.group_protocol, timing, Instant::now().into_std());
         Arc::new(Self {
             cluster,
             id,

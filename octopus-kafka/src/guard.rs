@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Blob,
     /// A list, which may be null, of elements with these fields.
     List(&'static [Field]),
+    /// These fields, or none: a byte says which.
+    Maybe(&'static [Field]),
     /// A list of numbers of so many bytes.
     Numbers(usize),
     /// A list of strings.
@@ -86,6 +88,14 @@ impl<'a> Walk<'a> {
                 self.skip(count.checked_mul(*bytes)?)
             }
             Kind::List(fields) => (0..self.count()?).try_for_each(|_| self.fields(fields)),
+            Kind::Maybe(fields) => {
+                let (marker, rest) = self.rest.split_first()?;
+                self.rest = rest;
+                match marker {
+                    1 => self.fields(fields),
+                    _ => Some(()),
+                }
+            }
             Kind::Texts => (0..self.count()?).try_for_each(|_| self.text()),
             Kind::Tagged(..) => Some(()),
         }

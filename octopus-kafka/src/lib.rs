@@ -66,7 +66,7 @@ mod transport;
 mod versions;
 
 pub use cluster::Cluster;
-pub use config::Config;
+pub use config::{Config, GroupProtocol};
 pub use consumer::{Consumer, Polled, Signal};
 pub use error::{Api, Error, Kind};
 pub use security::Security;

@@ -13,7 +13,8 @@ fn apis() -> Vec<Api> {
 
 const fn after(api: Api) -> Option<Api> {
     match api {
-        Api::ApiVersions => Some(Api::CreateTopics),
+        Api::ApiVersions => Some(Api::ConsumerGroupHeartbeat),
+        Api::ConsumerGroupHeartbeat => Some(Api::CreateTopics),
         Api::CreateTopics => Some(Api::Fetch),
         Api::Fetch => Some(Api::FindCoordinator),
         Api::FindCoordinator => Some(Api::Heartbeat),

@@ -17,6 +17,7 @@ type Waiting<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 /// Drives the group's member until it is out.
 pub(super) async fn drive(group: Arc<Group>) {
     let mut flight: Waiting<(u64, Answer)> = None;
+    let mut beside: Waiting<(u64, Answer)> = None;
     let mut look: Waiting<Option<BTreeMap<String, i32>>> = None;
     loop {
         let (outputs, wake) = {
@@ -39,11 +40,13 @@ pub(super) async fn drive(group: Arc<Group>) {
                     if let Request::Heartbeat { .. } = request {
                         look = watch(&group, deadline.into());
                     }
-                    let group = Arc::clone(&group);
-                    flight = Some(Box::pin(async move {
-                        (number, send::send(&group, request, deadline.into()).await)
-                    }));
+                    flight = sent(&group, number, request, deadline.into());
                 }
+                Output::Beside {
+                    number,
+                    request,
+                    deadline,
+                } => beside = sent(&group, number, request, deadline.into()),
                 Output::Forget => group.cluster.forget_coordinator(&group.id),
                 Output::Signal(signal) => (group.signal)(signal),
             }
@@ -53,6 +56,10 @@ pub(super) async fn drive(group: Arc<Group>) {
         tokio::select! {
             (number, answer) = ready(&mut flight) => {
                 flight = None;
+                group.membership().member.answered(number, answer, Instant::now().into_std());
+            }
+            (number, answer) = ready(&mut beside) => {
+                beside = None;
                 group.membership().member.answered(number, answer, Instant::now().into_std());
             }
             counts = ready(&mut look) => {
@@ -66,6 +73,14 @@ pub(super) async fn drive(group: Arc<Group>) {
         }
     }
     group.changes.send_modify(|changes| *changes += 1);
+}
+
+/// A request that is in flight.
+fn sent(group: &Arc<Group>, number: u64, request: Request, deadline: Instant) -> Waiting<(u64, Answer)> {
+    let group = Arc::clone(group);
+    Some(Box::pin(async move {
+        (number, send::send(&group, request, deadline).await)
+    }))
 }
 
 /// As the leader: what the cluster lists at present of the topics that were assigned.

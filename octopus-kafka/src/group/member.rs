@@ -13,7 +13,7 @@ use bytes::Bytes;
 use kafka_protocol::error::ResponseError;
 use octopus_core::Error;
 
-pub(crate) use self::message::{Answer, Identity, Joined, Output, Request, Trouble};
+pub(crate) use self::message::{Answer, Beat, Beaten, Identity, Joined, Output, Owned, Request, Trouble};
 use super::{
     Stored,
     assignor::{Assignor, Subscriber},

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
     sync::{Arc, MutexGuard, PoisonError},
 };
 
@@ -19,6 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Group, Stored, member::Identity, send::group_id};
 use crate::{
+    GroupProtocol,
     cluster::{Class, Cluster, Origin, Topic, ask_on},
     error::Api,
     pace::Pace,
@@ -28,6 +30,9 @@ use crate::{
 const NO_GENERATION: i32 = -1;
 /// What stands for an epoch that is not known.
 const NO_EPOCH: i32 = -1;
+
+/// The versions of OffsetCommit and OffsetFetch that know a member's epoch.
+const WITH_EPOCHS: RangeInclusive<i16> = 9..=9;
 
 /// What came of one try that did not fail for good.
 enum Tried<T> {
@@ -65,15 +70,17 @@ impl Group {
 
     /// What the group has committed for these topics, without those that it never committed [CO-04].
     pub(crate) async fn committed(
-        &self,
+        self: &Arc<Self>,
         topics: &BTreeSet<String>,
         deadline: Instant,
     ) -> Result<BTreeMap<String, Stored>, Error> {
         let mut pace = Pace::of_retries();
         let mut complete = false;
         loop {
-            let tried = match self.fetch_committed(topics, deadline).await {
-                Ok(response) => self.read_committed(topics, response, complete)?,
+            let asker = self.asker();
+            let epoch = asker.as_ref().map(|(_, epoch)| *epoch);
+            let tried = match self.fetch_committed(topics, asker, deadline).await {
+                Ok(response) => self.read_committed(topics, epoch, response, complete)?,
                 Err(error) => self.failed(error)?,
             };
             match tried {
@@ -159,7 +166,12 @@ impl Group {
             }
         };
         *self.owed() = Some((broker, lease.origin()));
-        let sent = ask_on(&lease, &self.client_id, 6..=9, |_| request, deadline).await;
+        let versions = if generation != NO_GENERATION && self.has_epochs() {
+            WITH_EPOCHS
+        } else {
+            6..=9
+        };
+        let sent = ask_on(&lease, &self.client_id, versions, |_| request, deadline).await;
         if sent.is_ok() {
             *self.owed() = None;
         }
@@ -200,6 +212,11 @@ impl Group {
                     again = Some(Error::KafkaRetriable);
                     continue;
                 }
+                Some(Some(code @ ResponseError::StaleMemberEpoch)) if generation != NO_GENERATION => {
+                    self.tell(|member, now| member.refused(code, generation, now));
+                    again = Some(Error::CommitFailed);
+                    continue;
+                }
                 Some(Some(code)) => {
                     tracing::debug!(group = self.id, topic, %code, "a commit was refused");
                     let contradicts = matches!(
@@ -208,6 +225,7 @@ impl Group {
                             | ResponseError::IllegalGeneration
                             | ResponseError::UnknownMemberId
                             | ResponseError::FencedInstanceId
+                            | ResponseError::FencedMemberEpoch
                     );
                     if contradicts && generation != NO_GENERATION {
                         self.tell(|member, now| member.refused(code, generation, now));
@@ -227,11 +245,32 @@ impl Group {
         }
     }
 
+    /// Whether members have epochs rather than generations.
+    fn has_epochs(&self) -> bool {
+        self.cluster.config().group_protocol == GroupProtocol::Consumer
+    }
+
+    /// The member that asks what is committed, where the coordinator wants to know it: its id and its epoch.
+    fn asker(&self) -> Option<(String, i32)> {
+        if !self.has_epochs() {
+            return None;
+        }
+        match self.membership().member.identity() {
+            Identity::Member {
+                member_id,
+                generation,
+            } => Some((member_id, generation)),
+            Identity::Alone | Identity::Joining | Identity::Lost => None,
+        }
+    }
+
     async fn fetch_committed(
         &self,
         topics: &BTreeSet<String>,
+        asker: Option<(String, i32)>,
         deadline: Instant,
     ) -> Result<OffsetFetchResponse, crate::Error> {
+        let versions = if asker.is_some() { WITH_EPOCHS } else { 5..=9 };
         let make = |version| {
             if version < 8 {
                 let topics = topics.iter().map(|topic| {
@@ -249,21 +288,27 @@ impl Group {
                     .with_name(name(topic))
                     .with_partition_indexes(vec![0])
             });
-            let group = OffsetFetchRequestGroup::default()
+            let mut group = OffsetFetchRequestGroup::default()
                 .with_group_id(group_id(self))
                 .with_topics(Some(topics.collect()));
+            if let Some((member_id, epoch)) = asker {
+                group = group
+                    .with_member_id(Some(member_id.into()))
+                    .with_member_epoch(epoch);
+            }
             OffsetFetchRequest::default()
                 .with_groups(vec![group])
                 .with_require_stable(true)
         };
         let deadline = Cluster::one_try(deadline);
-        self.request(Class::Control, 5..=9, make, deadline).await
+        self.request(Class::Control, versions, make, deadline).await
     }
 
-    /// The committed positions, and whether one was omitted.
+    /// The committed positions, and whether one was omitted. `epoch` is that of the member that asked.
     fn read_committed(
-        &self,
+        self: &Arc<Self>,
         topics: &BTreeSet<String>,
+        epoch: Option<i32>,
         response: OffsetFetchResponse,
         complete: bool,
     ) -> Result<Tried<Read>, Error> {
@@ -309,6 +354,19 @@ impl Group {
         for code in codes.into_iter().filter_map(ParseResponseErrorCode::err) {
             if is_again(code) || code == ResponseError::UnstableOffsetCommit {
                 self.moved(code);
+                again = true;
+                continue;
+            }
+            if let Some(epoch) = epoch
+                && matches!(
+                    code,
+                    ResponseError::StaleMemberEpoch
+                        | ResponseError::UnknownMemberId
+                        | ResponseError::FencedMemberEpoch
+                )
+            {
+                // With its next epoch, or as nobody's, it is answered.
+                self.tell(|member, now| member.refused(code, epoch, now));
                 again = true;
                 continue;
             }

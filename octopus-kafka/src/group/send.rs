@@ -1,5 +1,7 @@
 //! The requests of a member on the wire.
 
+mod beat;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use kafka_protocol::{
@@ -11,7 +13,7 @@ use kafka_protocol::{
     },
     protocol::StrBytes,
 };
-use std::{ops::RangeInclusive, sync::Arc};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
@@ -114,6 +116,13 @@ pub(super) async fn send(group: &Arc<Group>, request: Request, deadline: Instant
             }
             Answer::Leave
         }
+        Request::Beat(beat) => Answer::Beat(beat::beat(group, beat, deadline).await),
+        Request::Ids { topics, anew } => {
+            if anew {
+                topics.iter().for_each(|topic| group.cluster.stale(topic));
+            }
+            Answer::Ids(beat::ids(&group.cluster, topics, deadline).await.map_err(trouble))
+        }
     }
 }
 
@@ -214,6 +223,6 @@ fn trouble(error: Error) -> Trouble {
     }
 }
 
-fn millis(time: std::time::Duration) -> i32 {
+pub(super) fn millis(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }

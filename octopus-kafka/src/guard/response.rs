@@ -4,7 +4,7 @@ use kafka_protocol::messages::ApiKey;
 
 use super::{
     Field,
-    Kind::{Blob, Fixed, List, Numbers, Tagged, Text, Texts},
+    Kind::{Blob, Fixed, List, Maybe, Numbers, Tagged, Text, Texts},
     Walk,
 };
 
@@ -47,6 +47,7 @@ const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
             (0, LAST, Blob),
         ],
     ),
+    (ApiKey::ConsumerGroupHeartbeat, 0, CONSUMER_HEARTBEAT),
     (ApiKey::CreateTopics, 5, CREATE_TOPICS),
     (ApiKey::SaslHandshake, LAST, &[(0, LAST, I16), (0, LAST, Texts)]),
     (
@@ -179,6 +180,19 @@ const LEAVE_GROUP: &[Field] = &[
     (1, LAST, I32),
     (0, LAST, I16),
     (3, LAST, List(&[(3, LAST, Text), (3, LAST, Text), (3, LAST, I16)])),
+];
+const CONSUMER_HEARTBEAT: &[Field] = &[
+    (0, LAST, I32),
+    (0, LAST, I16),
+    (0, LAST, Text),
+    (0, LAST, Text),
+    (0, LAST, I32),
+    (0, LAST, I32),
+    (
+        0,
+        LAST,
+        Maybe(&[(0, LAST, List(&[(0, LAST, UUID), (0, LAST, Numbers(4))]))]),
+    ),
 ];
 const EPOCH_ENDS: &[Field] = &[
     (2, LAST, I32),

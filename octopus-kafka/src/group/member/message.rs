@@ -1,13 +1,14 @@
-//! What goes in and out of a [`Member`](super::Member).
+//! What goes in and out of a member, of either protocol.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use kafka_protocol::error::ResponseError;
 use octopus_core::Error;
+use uuid::Uuid;
 
 use crate::{consumer::Signal, group::Stored};
 
@@ -34,7 +35,30 @@ pub(crate) enum Request {
     Heartbeat { member_id: String, generation: i32 },
     /// LeaveGroup.
     Leave { member_id: String },
+    /// ConsumerGroupHeartbeat: joins, stays and leaves in the protocol where the coordinator assigns.
+    Beat(Beat),
+    /// The ids of these topics; those that the cluster does not list are left out.
+    Ids {
+        topics: BTreeSet<String>,
+        /// What is known of them was not enough: the cluster is asked.
+        anew: bool,
+    },
 }
+
+/// A ConsumerGroupHeartbeat; `None` where it leaves out what the coordinator knows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Beat {
+    pub(crate) member_id: String,
+    /// 0 to join, -1 to leave.
+    pub(crate) epoch: i32,
+    /// The topics that it wants, by their names on Kafka.
+    pub(crate) topics: Option<BTreeSet<String>>,
+    /// The partitions that it has.
+    pub(crate) owned: Option<Owned>,
+}
+
+/// Partitions by the ids of their topics.
+pub(crate) type Owned = BTreeMap<Uuid, BTreeSet<i32>>;
 
 /// An answer to a [`Request`].
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +77,21 @@ pub(crate) enum Answer {
     Heartbeat(Result<(), Trouble>),
     /// The leave ended, well or not.
     Leave,
+    /// To [`Request::Beat`].
+    Beat(Result<Beaten, Trouble>),
+    /// To [`Request::Ids`].
+    Ids(Result<BTreeMap<String, Uuid>, Trouble>),
+}
+
+/// A ConsumerGroupHeartbeat that was taken.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Beaten {
+    /// The member's epoch from now on.
+    pub(crate) epoch: i32,
+    /// The time until the next one.
+    pub(crate) interval: Duration,
+    /// The partitions that it may have, where they changed.
+    pub(crate) assigned: Option<Owned>,
 }
 
 /// A JoinGroup that succeeded.
@@ -86,6 +125,12 @@ pub(crate) enum Trouble {
 pub(crate) enum Output {
     /// Send this and answer with its number. Whatever was in flight before is dropped.
     Send {
+        number: u64,
+        request: Request,
+        deadline: Instant,
+    },
+    /// Send this too, beside what is in flight, in place of what was sent so before.
+    Beside {
         number: u64,
         request: Request,
         deadline: Instant,

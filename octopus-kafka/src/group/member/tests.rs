@@ -50,6 +50,7 @@ impl World {
                     self.deadline = Some(deadline - self.now);
                     sent = Some(request);
                 }
+                Output::Beside { .. } => panic!("{output:?}"),
                 Output::Forget => said.push("forget"),
                 Output::Signal(Signal::Rebalance) => said.push("rebalance"),
                 Output::Signal(Signal::Lost) => said.push("lost"),

@@ -1,10 +1,11 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        BrokerId, CreateTopicsResponse, FindCoordinatorResponse, GroupId, HeartbeatResponse,
-        JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse,
-        OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceResponse, SaslAuthenticateResponse,
-        SaslHandshakeResponse, SyncGroupResponse, TopicName,
+        BrokerId, ConsumerGroupHeartbeatResponse, CreateTopicsResponse, FindCoordinatorResponse, GroupId,
+        HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse,
+        OffsetCommitResponse, OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceResponse,
+        SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupResponse, TopicName,
+        consumer_group_heartbeat_response::{Assignment, TopicPartitions},
         create_topics_response::{CreatableTopicConfigs, CreatableTopicResult},
         find_coordinator_response::Coordinator,
         join_group_response::JoinGroupResponseMember,
@@ -278,6 +279,25 @@ fn sync_group(version: i16, _: Counts) -> Option<Bytes> {
     encoded(&response, version)
 }
 
+fn consumer_heartbeat(version: i16, [topics, partitions, ..]: Counts) -> Option<Bytes> {
+    let topic = TopicPartitions::default()
+        .with_topic_id(Uuid::from_u128(7))
+        .with_partitions(many(3, partitions));
+    let mut response = ConsumerGroupHeartbeatResponse::default()
+        .with_throttle_time_ms(9)
+        .with_error_code(110)
+        .with_error_message(Some(text("why")))
+        .with_member_id(Some(text("member")))
+        .with_member_epoch(4)
+        .with_heartbeat_interval_ms(5000);
+    // Nothing of either is no assignment.
+    if topics + partitions > 0 {
+        let assignment = Assignment::default().with_topic_partitions(many(topic, topics));
+        response = response.with_assignment(Some(assignment));
+    }
+    encoded(&response, version)
+}
+
 fn create_topics(version: i16, [topics, configs, ..]: Counts) -> Option<Bytes> {
     let config = CreatableTopicConfigs::default()
         .with_name(text("retention.ms"))
@@ -378,6 +398,13 @@ fn spoken() -> Vec<Spoken> {
             all(SyncGroupResponse::VERSIONS),
             |_| 0,
             sync_group
+        ),
+        spoken!(
+            ConsumerGroupHeartbeat,
+            ConsumerGroupHeartbeatResponse,
+            all(ConsumerGroupHeartbeatResponse::VERSIONS),
+            |_| 2,
+            consumer_heartbeat
         ),
         spoken!(
             CreateTopics,
