@@ -399,6 +399,17 @@ impl Broker {
         })
     }
 
+    /// The members of a group in which the coordinator assigns: their ids and epochs.
+    #[must_use]
+    pub fn consumer_members(&self, group: &str) -> Vec<(String, i32)> {
+        self.shared.with(|machine, _| {
+            let group = machine.groups.find(group);
+            let consumers = group.and_then(|group| group.consumers.as_ref());
+            let members = consumers.into_iter().flat_map(|consumers| &consumers.members);
+            members.map(|(id, member)| (id.clone(), member.epoch)).collect()
+        })
+    }
+
     /// Where a group stands, and its generation.
     #[must_use]
     pub fn group_state(&self, group: &str) -> Option<(GroupState, i32)> {

@@ -41,6 +41,7 @@ impl Kafka {
             Err(_) => {
                 let config = broker::Config {
                     initial_rebalance_delay: Duration::ZERO,
+                    consumer_heartbeat_interval: Duration::from_millis(300),
                     ..broker::Config::default()
                 };
                 Self::Embedded(Broker::start(config).await.expect("an embedded broker"))

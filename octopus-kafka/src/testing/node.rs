@@ -218,6 +218,8 @@ fn properties(broker: u16, controller: u16, data: &Path) -> String {
          message.max.bytes=9000000\n\
          log.retention.ms=-1\n\
          group.initial.rebalance.delay.ms=0\n\
+         group.consumer.min.heartbeat.interval.ms=300\n\
+         group.consumer.heartbeat.interval.ms=300\n\
          offsets.topic.num.partitions=5\n\
          offsets.topic.replication.factor=1\n\
          transaction.state.log.num.partitions=5\n\

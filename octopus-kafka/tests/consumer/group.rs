@@ -4,17 +4,39 @@ use std::{collections::BTreeSet, time::Duration};
 
 use octopus_core::{AutoOffsetReset, Commit, Effect, Error, Outcome, Position};
 use octopus_kafka::{
-    Cluster, Config, Signal,
+    Config,
+    GroupProtocol::{self, Classic, Consumer},
+    Signal,
     broker::{ApiKey, Request, always, first, nth},
     testing::ClosedPort,
 };
+use rstest::rstest;
 
 use super::support::{TURN, World, at, eventually, join, set};
 
+/// The heartbeats of a protocol.
+fn heartbeat(protocol: GroupProtocol) -> ApiKey {
+    match protocol {
+        Classic => ApiKey::Heartbeat,
+        Consumer => ApiKey::ConsumerGroupHeartbeat,
+    }
+}
+
+/// What a member sends first.
+fn first_of_a_join(protocol: GroupProtocol) -> ApiKey {
+    match protocol {
+        Classic => ApiKey::JoinGroup,
+        Consumer => ApiKey::ConsumerGroupHeartbeat,
+    }
+}
+
 /// [KF-50] [NS-03] [D-24] [LC-04]
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn two_members_share_two_topics_and_one_takes_over() {
-    let world = World::new().await;
+async fn two_members_share_two_topics_and_one_takes_over(#[case] protocol: GroupProtocol) {
+    let world = World::new().await.speaking(protocol);
     world.topic("a", &["a0", "a1"]).await;
     world.topic("b", &["b0"]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
@@ -27,10 +49,14 @@ async fn two_members_share_two_topics_and_one_takes_over() {
     one.commit("b", 1, "").await.unwrap();
 
     let mut two = world.session("two", AutoOffsetReset::Earliest);
-    let joining = two.try_join(&["a", "b"], Duration::from_millis(1)).await;
-    assert_eq!(joining, Outcome::Joining);
+    two.try_join(&["a", "b"], Duration::from_millis(1)).await;
     assert_eq!(one.signal().await, Signal::Rebalance);
-    let (ones, twos) = tokio::join!(one.join(&["a", "b"]), two.join(&["a", "b"]));
+    let (ones, mut twos) = tokio::join!(one.join(&["a", "b"]), two.join(&["a", "b"]));
+    if protocol == Consumer && twos.is_empty() {
+        // The other one gave its topic up a moment later.
+        assert_eq!(two.signal().await, Signal::Rebalance);
+        twos = two.join(&["a", "b"]).await;
+    }
     let all: Vec<String> = ones.iter().chain(&twos).cloned().collect();
     assert_eq!((ones.len(), twos.len()), (1, 1));
     assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), set(&["a", "b"]));
@@ -53,13 +79,16 @@ async fn two_members_share_two_topics_and_one_takes_over() {
 }
 
 /// [LC-03]
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_member_stays_in_its_group() {
-    let world = World::embedded().await;
+async fn an_idle_member_stays_in_its_group(#[case] protocol: GroupProtocol) {
+    let world = World::embedded().await.speaking(protocol);
     world.topic("a", &["a0"]).await;
     let mut idle = world.session("idle", AutoOffsetReset::Earliest);
     idle.join(&["a"]).await;
-    let beats = || world.received(ApiKey::Heartbeat).len();
+    let beats = || world.received(heartbeat(protocol)).len();
     // More than a session's worth of heartbeats, with no request of its owner.
     eventually("25 heartbeats", || beats() >= 25).await;
     idle.commit("a", 1, "kept").await.unwrap();
@@ -69,7 +98,7 @@ async fn an_idle_member_stays_in_its_group() {
     );
     assert!(!idle.has_signal());
     let others = world
-        .received(ApiKey::Heartbeat)
+        .received(heartbeat(protocol))
         .into_iter()
         .all(|beat| beat.client_id == "octopus-group-idle");
     assert!(others, "requests say whose they are");
@@ -108,9 +137,12 @@ async fn a_join_that_is_dropped_goes_on() {
     assert_eq!(world.received(ApiKey::JoinGroup).len(), 2);
 }
 
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn other_topics_start_a_join_again() {
-    let world = World::new().await;
+async fn other_topics_start_a_join_again(#[case] protocol: GroupProtocol) {
+    let world = World::new().await.speaking(protocol);
     world.topic("a", &[]).await;
     world.topic("b", &[]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
@@ -120,9 +152,12 @@ async fn other_topics_start_a_join_again() {
 }
 
 /// [NS-05] The cluster lists a topic later than the member wants it.
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_is_made_later_comes_with_a_rebalance() {
-    let world = World::new().await;
+async fn a_topic_that_is_made_later_comes_with_a_rebalance(#[case] protocol: GroupProtocol) {
+    let world = World::new().await.speaking(protocol);
     world.topic("a", &[]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
     assert_eq!(one.join(&["a", "late"]).await, ["a"]);
@@ -134,9 +169,14 @@ async fn a_topic_that_is_made_later_comes_with_a_rebalance() {
 }
 
 /// [KF-28] [AK-02]
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn positions_are_committed_before_a_join_and_a_failure_does_not_stop_it() {
-    let world = World::embedded().await;
+async fn positions_are_committed_before_a_join_and_a_failure_does_not_stop_it(
+    #[case] protocol: GroupProtocol,
+) {
+    let world = World::embedded().await.speaking(protocol);
     world.topic("a", &["a0"]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
     one.join(&["a"]).await;
@@ -166,21 +206,23 @@ async fn positions_are_committed_before_a_join_and_a_failure_does_not_stop_it() 
     }
 }
 
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_and_dropping_leave_the_group() {
-    let world = World::embedded().await;
+async fn closing_and_dropping_leave_the_group(#[case] protocol: GroupProtocol) {
+    let world = World::embedded().await.speaking(protocol);
     world.topic("a", &[]).await;
-    let members = || world.broker().group_members(&world.name("group")).len();
     let mut closed = world.session("closed", AutoOffsetReset::Earliest);
     closed.join(&["a"]).await;
-    assert_eq!(members(), 1);
+    assert_eq!(world.members(), 1);
     assert_eq!(closed.run(Effect::Close).await, Ok(Outcome::Done));
-    assert_eq!(members(), 0, "the close waited for it");
+    assert_eq!(world.members(), 0, "the close waited for it");
 
     let mut dropped = world.session("dropped", AutoOffsetReset::Earliest);
     dropped.join(&["a"]).await;
     drop(dropped);
-    eventually("the member is gone", || members() == 0).await;
+    eventually("the member is gone", || world.members() == 0).await;
 }
 
 /// [KF-28] [KF-49]
@@ -202,14 +244,25 @@ async fn a_close_in_the_middle_of_a_join_leaves_no_member_behind() {
 }
 
 /// [KF-31] [K25]
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_was_put_out_is_lost_and_joins_anew() {
-    for code in [22, 25, 82] {
-        let world = World::forgetful().await;
+async fn a_member_that_was_put_out_is_lost_and_joins_anew(#[case] protocol: GroupProtocol) {
+    let codes: &[i16] = match protocol {
+        Classic => &[22, 25, 82],
+        Consumer => &[25, 110],
+    };
+    for &code in codes {
+        let world = World::forgetful().await.speaking(protocol);
         world.topic("a", &[]).await;
         let mut one = world.session("one", AutoOffsetReset::Earliest);
         one.join(&["a"]).await;
-        world.broker().faults().on(ApiKey::Heartbeat, nth(1)).error(code);
+        world
+            .broker()
+            .faults()
+            .on(heartbeat(protocol), nth(1))
+            .error(code);
         assert_eq!(one.signal().await, Signal::Lost, "{code}");
         assert_eq!(
             one.commit("a", 1, "").await,
@@ -239,13 +292,23 @@ async fn a_rebalance_is_signalled_once() {
 }
 
 /// [KF-26] [K25]
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn joins_survive_what_a_coordinator_answers_in_passing() {
+async fn joins_survive_what_a_coordinator_answers_in_passing(#[case] protocol: GroupProtocol) {
     let mut cases = tokio::task::JoinSet::new();
-    for code in [14, 15, 16, 25, 22, 27, 7] {
-        for api in [ApiKey::JoinGroup, ApiKey::SyncGroup] {
+    let (codes, apis): (&[i16], &[ApiKey]) = match protocol {
+        Classic => (
+            &[14, 15, 16, 25, 22, 27, 7],
+            &[ApiKey::JoinGroup, ApiKey::SyncGroup],
+        ),
+        Consumer => (&[14, 15, 16, 25, 110, 7], &[ApiKey::ConsumerGroupHeartbeat]),
+    };
+    for &code in codes {
+        for &api in apis {
             cases.spawn(async move {
-                let world = World::forgetful().await;
+                let world = World::forgetful().await.speaking(protocol);
                 world.topic("a", &[]).await;
                 world.broker().faults().on(api, first(2)).error(code);
                 let mut one = world.session("one", AutoOffsetReset::Earliest);
@@ -257,21 +320,24 @@ async fn joins_survive_what_a_coordinator_answers_in_passing() {
 }
 
 /// [KF-26]
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn heartbeats_follow_a_coordinator_that_moved() {
-    let world = World::embedded().await;
+async fn heartbeats_follow_a_coordinator_that_moved(#[case] protocol: GroupProtocol) {
+    let world = World::embedded().await.speaking(protocol);
     world.topic("a", &[]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
     one.join(&["a"]).await;
     let looked_up = world.received(ApiKey::FindCoordinator).len();
-    world.broker().faults().on(ApiKey::Heartbeat, nth(1)).error(16);
+    world.broker().faults().on(heartbeat(protocol), nth(1)).error(16);
     eventually("a new look-up", || {
         world.received(ApiKey::FindCoordinator).len() > looked_up
     })
     .await;
-    let beats = world.received(ApiKey::Heartbeat).len();
+    let beats = world.received(heartbeat(protocol)).len();
     eventually("more heartbeats", || {
-        world.received(ApiKey::Heartbeat).len() > beats
+        world.received(heartbeat(protocol)).len() > beats
     })
     .await;
     one.commit("a", 1, "").await.unwrap();
@@ -279,11 +345,18 @@ async fn heartbeats_follow_a_coordinator_that_moved() {
 }
 
 /// [KF-25] [ER-02]
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_join_that_is_not_authorized_says_so() {
-    let world = World::embedded().await;
+async fn a_join_that_is_not_authorized_says_so(#[case] protocol: GroupProtocol) {
+    let world = World::embedded().await.speaking(protocol);
     world.topic("a", &[]).await;
-    world.broker().faults().on(ApiKey::JoinGroup, always()).error(30);
+    world
+        .broker()
+        .faults()
+        .on(first_of_a_join(protocol), always())
+        .error(30);
     let one = world.session("one", AutoOffsetReset::Earliest);
     let outcome = one.run(Effect::Join(join(&["a"]))).await;
     assert_eq!(outcome, Err(Error::KafkaUnauthorized));
@@ -295,14 +368,15 @@ async fn a_join_that_is_not_authorized_says_so() {
 }
 
 /// [ER-07]
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_join_without_a_broker_waits_its_time_out() {
-    let world = World::embedded().await;
+async fn a_join_without_a_broker_waits_its_time_out(#[case] protocol: GroupProtocol) {
+    let world = World::embedded().await.speaking(protocol);
     let closed = ClosedPort::new().unwrap();
-    let world = World {
-        cluster: Cluster::new(Config::new(vec![closed.address()])),
-        ..world
-    };
+    let config = Config::new(vec![closed.address()]);
+    let world = World { config, ..world }.speaking(protocol);
     let one = world.session("one", AutoOffsetReset::Earliest);
     let start = tokio::time::Instant::now();
     let outcome = one.consumer.run(Effect::Join(join(&["a"])), TURN).await;
@@ -310,26 +384,38 @@ async fn a_join_without_a_broker_waits_its_time_out() {
     assert!(start.elapsed() >= TURN);
 }
 
+#[rstest]
+#[case::classic(Classic)]
+#[case::consumer(Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leave_is_sent_once_with_the_members_id() {
-    let world = World::embedded().await;
+async fn a_leave_is_sent_once_with_the_members_id(#[case] protocol: GroupProtocol) {
+    let world = World::embedded().await.speaking(protocol);
     world.topic("a", &[]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
     one.join(&["a"]).await;
-    let member_id = world
-        .broker()
-        .group_members(&world.name("group"))
-        .remove(0)
-        .member_id;
+    let (broker, group) = (world.broker(), world.name("group"));
+    let member_id = match protocol {
+        Classic => broker.group_members(&group).remove(0).member_id,
+        Consumer => broker.consumer_members(&group).remove(0).0,
+    };
     one.leave().await;
     one.leave().await;
     assert_eq!(one.run(Effect::Close).await, Ok(Outcome::Done));
     drop(one);
-    let leaves = world.received(ApiKey::LeaveGroup);
+    let leaves = world.received(match protocol {
+        Classic => ApiKey::LeaveGroup,
+        Consumer => ApiKey::ConsumerGroupHeartbeat,
+    });
+    let leaves: Vec<_> = leaves
+        .iter()
+        .filter_map(|leave| match &leave.request {
+            Request::LeaveGroup(leave) => Some((&leave.group_id, &leave.members[0].member_id)),
+            Request::ConsumerGroupHeartbeat(beat) if beat.member_epoch == -1 => {
+                Some((&beat.group_id, &beat.member_id))
+            }
+            _ => None,
+        })
+        .collect();
     assert_eq!(leaves.len(), 1);
-    let Request::LeaveGroup(leave) = &leaves[0].request else {
-        panic!()
-    };
-    assert_eq!(*leave.group_id.0, *world.name("group"));
-    assert_eq!(*leave.members[0].member_id, *member_id);
+    assert_eq!((&*leaves[0].0.0, &**leaves[0].1), (&*group, &*member_id));
 }

@@ -11,7 +11,7 @@ use octopus_core::{
     Open, Outcome, Position, Records as _, Settings, Subject, TopicPartition,
 };
 use octopus_kafka::{
-    Cluster, Config, Consumer, Polled, Signal,
+    Cluster, Config, Consumer, GroupProtocol, Polled, Signal,
     broker::{self, ApiKey, Broker, Received},
     records::{BatchWriter, Compression},
     testing::Kafka,
@@ -27,6 +27,7 @@ pub(crate) struct World {
     /// None where the broker is a real Kafka.
     pub(crate) broker: Option<Broker>,
     pub(crate) cluster: Cluster,
+    pub(crate) config: Config,
     pub(crate) namespace: Namespace,
     pub(crate) subject: Subject,
 }
@@ -50,6 +51,13 @@ impl World {
         Self::with_delay(Duration::ZERO).await
     }
 
+    /// With members of this protocol.
+    pub(crate) fn speaking(mut self, protocol: GroupProtocol) -> Self {
+        self.config.group_protocol = protocol;
+        self.cluster = Cluster::new(self.config.clone());
+        self
+    }
+
     /// Where a member that is heard no more is gone soon.
     pub(crate) async fn forgetful() -> Self {
         let world = Self::embedded().await;
@@ -57,7 +65,8 @@ impl World {
         config.session_timeout = Duration::from_secs(2);
         config.heartbeat_interval = Duration::from_millis(300);
         Self {
-            cluster: Cluster::new(config),
+            cluster: Cluster::new(config.clone()),
+            config,
             ..world
         }
     }
@@ -66,6 +75,7 @@ impl World {
         let mut config = broker::Config::default();
         config.initial_rebalance_delay = initial_rebalance_delay;
         config.min_session_timeout = Duration::from_secs(1);
+        config.consumer_heartbeat_interval = Duration::from_millis(300);
         Self::of(Broker::start(config).await.unwrap())
     }
 
@@ -79,7 +89,8 @@ impl World {
         config.heartbeat_interval = Duration::from_millis(300);
         Self {
             broker,
-            cluster: Cluster::new(config),
+            cluster: Cluster::new(config.clone()),
+            config,
             namespace: Namespace::of(subject),
             subject,
         }
@@ -136,6 +147,12 @@ impl World {
             positions: Vec::new(),
             min_bytes: 1,
         }
+    }
+
+    /// How many members the group `group` has, of either protocol.
+    pub(crate) fn members(&self) -> usize {
+        let (broker, group) = (self.broker(), self.name("group"));
+        broker.group_members(&group).len() + broker.consumer_members(&group).len()
     }
 
     /// The requests of this API that the broker received.
