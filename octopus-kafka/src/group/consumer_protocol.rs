@@ -40,6 +40,14 @@ const LEAVE_WAIT: Duration = Duration::from_secs(5);
 const BEAT_WAIT: Duration = Duration::from_secs(10);
 /// The least and the most time between two tries.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// The times between the first heartbeats after a join that brought less than was asked for: a coordinator assigns in the
+/// background, once a second or so.
+const SOON: [Duration; 4] = [
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
 /// The least and the most time between two heartbeats that a coordinator is believed.
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
@@ -95,6 +103,8 @@ pub(super) struct Member {
     /// The topics and partitions that the coordinator was told of for sure.
     told: Option<(BTreeSet<String>, Owned)>,
     flight: Option<Flight>,
+    /// How many of the first heartbeats after a join were sent.
+    soon: usize,
     /// When the next heartbeat is due, unless one is in flight.
     due: Option<Instant>,
     /// The number of the request that is in flight beside.
@@ -141,6 +151,7 @@ impl Member {
             topics: BTreeSet::new(),
             told: None,
             flight: None,
+            soon: 0,
             due: None,
             beside: None,
             look_at: None,
@@ -299,6 +310,7 @@ impl Member {
         }
         self.state = State::Joining;
         self.progress = Progress::Settling;
+        self.soon = 0;
         self.beat(now);
     }
 
@@ -364,7 +376,6 @@ impl Member {
         if !beaten.interval.is_zero() {
             self.interval = beaten.interval.clamp(INTERVAL.0, INTERVAL.1);
         }
-        self.due = Some(now + self.interval);
         let told = self.told.get_or_insert_default();
         if let Some(topics) = flight.topics {
             told.0 = topics;
@@ -375,11 +386,23 @@ impl Member {
         if let Some(assigned) = beaten.assigned {
             self.target = assigned;
         }
+        self.due = Some(now + self.until_next());
         if self.is_unwanted() {
             self.go(now);
         } else {
             self.advance(now);
         }
+    }
+
+    /// The time until the next heartbeat, where nothing is to be said before.
+    fn until_next(&mut self) -> Duration {
+        let lacks = self.owned.values().filter(|has| is_read(has)).count() < self.topics.len();
+        let waits = lacks && self.has_told() && self.owned == self.target;
+        let Some(soon) = SOON.get(self.soon).filter(|_| waits) else {
+            return self.interval;
+        };
+        self.soon += 1;
+        self.interval.min(*soon)
     }
 
     fn troubled(&mut self, trouble: Trouble, now: Instant) {
@@ -499,6 +522,11 @@ impl Member {
             self.join(now);
         }
     }
+}
+
+/// Whether the partition that is read is among them.
+fn is_read(partitions: &BTreeSet<i32>) -> bool {
+    partitions.contains(&0)
 }
 
 /// Whether the same request may be taken in a while.

@@ -40,7 +40,7 @@ async fn two_members_share_two_topics_and_one_takes_over(#[case] protocol: Group
     world.topic("a", &["a0", "a1"]).await;
     world.topic("b", &["b0"]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
-    assert_eq!(one.join(&["a", "b"]).await, ["a", "b"]);
+    one.come_to(&["a", "b"], &["a", "b"]).await;
     assert_eq!(
         one.read(3).await.into_iter().collect::<BTreeSet<_>>(),
         set(&["a0", "a1", "b0"])
@@ -147,7 +147,7 @@ async fn other_topics_start_a_join_again(#[case] protocol: GroupProtocol) {
     world.topic("b", &[]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
     one.try_join(&["a"], Duration::ZERO).await;
-    assert_eq!(one.join(&["b"]).await, ["b"]);
+    one.come_to(&["b"], &["b"]).await;
     one.leave().await;
 }
 
@@ -160,10 +160,10 @@ async fn a_topic_that_is_made_later_comes_with_a_rebalance(#[case] protocol: Gro
     let world = World::new().await.speaking(protocol);
     world.topic("a", &[]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
-    assert_eq!(one.join(&["a", "late"]).await, ["a"]);
+    one.come_to(&["a", "late"], &["a"]).await;
     world.topic("late", &["x"]).await;
     assert_eq!(one.signal().await, Signal::Rebalance);
-    assert_eq!(one.join(&["a", "late"]).await, ["a", "late"]);
+    one.come_to(&["a", "late"], &["a", "late"]).await;
     assert_eq!(one.read(1).await, ["x"]);
     one.leave().await;
 }

@@ -239,6 +239,15 @@ impl Session {
         partitions.iter().map(|at| at.topic.to_string()).collect()
     }
 
+    /// Joins with these topics, and again as often as the group has more for it, until it has some of them.
+    pub(crate) async fn come_to(&mut self, topics: &[&str], some: &[&str]) {
+        let mut has = self.join(topics).await;
+        while has != some {
+            assert_eq!(self.signal().await, Signal::Rebalance, "it has {has:?} only");
+            has = self.join(topics).await;
+        }
+    }
+
     pub(crate) async fn try_join(&self, topics: &[&str], within: Duration) -> Outcome {
         self.consumer
             .run(Effect::Join(join(topics)), within)

@@ -7,7 +7,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::{LOOK_UP_WAIT, Member, Progress, State};
+use super::{LOOK_UP_WAIT, Member, Progress, State, is_read};
 use crate::{
     consumer::Signal,
     group::member::{Output, Request, Trouble},
@@ -20,6 +20,7 @@ impl Member {
         self.beside = None;
         self.look_at = None;
         self.progress = Progress::Settling;
+        self.soon = 0;
         self.advance(now);
     }
 
@@ -60,7 +61,7 @@ impl Member {
         for (id, partitions) in &self.owned {
             let target = self.target.get(id);
             gave_up |= target.is_none_or(|target| !partitions.is_subset(target));
-            if is_read(target) {
+            if target.is_some_and(is_read) {
                 continue;
             }
             if let Some(name) = self.names.get(id)
@@ -76,7 +77,7 @@ impl Member {
         self.names.retain(|id, _| self.owned.contains_key(id));
     }
 
-    fn has_told(&self) -> bool {
+    pub(super) fn has_told(&self) -> bool {
         let told = self.told.as_ref();
         told.is_some_and(|(topics, owned)| *topics == self.topics && *owned == self.owned)
     }
@@ -93,7 +94,7 @@ impl Member {
     /// Whether there is a topic to read whose name is not known.
     fn has_nameless(&self) -> bool {
         let mut owned = self.owned.iter();
-        owned.any(|(id, partitions)| is_read(Some(partitions)) && !self.names.contains_key(id))
+        owned.any(|(id, partitions)| is_read(partitions) && !self.names.contains_key(id))
     }
 
     fn ask(&mut self, anew: bool, now: Instant) {
@@ -158,10 +159,7 @@ impl Member {
     /// The topics that its owner may read. One that it had and that was given up meanwhile is left to the next join:
     /// another member may have read on there, so that its owner has to see it go.
     fn readable(&self) -> impl Iterator<Item = &String> {
-        let read = self
-            .owned
-            .iter()
-            .filter(|(_, partitions)| is_read(Some(partitions)));
+        let read = self.owned.iter().filter(|(_, partitions)| is_read(partitions));
         read.filter_map(|(id, _)| self.names.get(id))
             .filter(|name| self.topics.contains(*name) && !self.given_up.contains(*name))
     }
@@ -170,9 +168,4 @@ impl Member {
     fn is_given(&self) -> bool {
         self.readable().count() == self.given.len() && self.readable().all(|name| self.given.contains(name))
     }
-}
-
-/// Whether the partition that is read is among them.
-fn is_read(partitions: Option<&BTreeSet<i32>>) -> bool {
-    partitions.is_some_and(|partitions| partitions.contains(&0))
 }

@@ -266,11 +266,44 @@ fn the_coordinators_interval_is_believed_within_reason() {
         let interval = Duration::from_millis(u64::try_from(said).unwrap());
         world.answer(Ok(Beaten {
             interval,
+            ..beaten(1, Some("a"))
+        }));
+        world.answer(Ok(Beaten {
+            interval,
             ..beaten(1, None)
         }));
-        assert_eq!(world.given(), got(""));
         assert_eq!(world.wake(), (kept, beat(1, None, None)));
     }
+}
+
+/// Coordinators assign in the background: what a join did not bring is asked for soon, a few times.
+#[test]
+fn who_got_less_than_it_asked_for_asks_again_soon() {
+    let mut world = World::new();
+    world.want("a b");
+    assert_eq!(world.assign(1, ""), nothing(&[]));
+    assert_eq!(world.given(), got(""));
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        let (waited, out) = world.wake();
+        assert_eq!(out, beat(1, None, None));
+        assert_eq!(world.take_beat(1), nothing(&[]));
+        waits.push(waited.as_millis());
+    }
+    assert_eq!(waits, [250, 500, 1000, 2000, 5000, 5000]);
+    world.wake();
+    assert_eq!(world.assign(2, "a"), nothing(&["rebalance"]));
+    assert_eq!(world.wake().0, secs(5));
+    world.take_beat(2);
+    assert_eq!(world.want("a b"), beat(2, None, Some("a")));
+    assert_eq!(world.take_beat(2), ask("a b", false));
+    world.ids("a b");
+    assert_eq!(world.given(), got("a"));
+    assert_eq!(world.wake().0, Duration::from_millis(250), "after each join");
+    assert_eq!(world.assign(3, "a b"), nothing(&["rebalance"]));
+    assert_eq!(world.want("a b"), beat(3, None, Some("a b")));
+    world.take_beat(3);
+    assert_eq!(world.wake().0, secs(5), "it has all");
 }
 
 #[test]
