@@ -6,6 +6,7 @@
     reason = "a test fails by a panic"
 )]
 
+mod epochs;
 mod fetch;
 mod group;
 mod offsets;
