@@ -9,6 +9,7 @@ mod produce;
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use kafka_protocol::messages::ApiKey;
 use octopus_core::{Namespace, TopicName};
 use tokio::{sync::Semaphore, time::Instant};
 
@@ -16,10 +17,11 @@ pub(crate) use self::ask::ask_on;
 pub(crate) use self::metadata::{Topic, TopicInfo};
 pub(crate) use crate::pool::{Class, Origin};
 use crate::{
-    Config, Security,
+    Config, GroupProtocol, Security,
     error::{Api, Error},
     fetcher,
     frame::Budget,
+    group::{CLASSIC, CONSUMER},
     pool::Pool,
     transport,
 };
@@ -78,6 +80,22 @@ impl Cluster {
         self.any_broker(Api::Metadata, &[], Instant::now() + within)
             .await
             .map(drop)
+    }
+
+    /// Whether a broker of the cluster speaks this protocol of groups. Each of them may in time, one by one: it is what the
+    /// cluster would be asked in now.
+    ///
+    /// # Errors
+    ///
+    /// As [`reach`](Self::reach).
+    pub async fn speaks(&self, protocol: GroupProtocol, within: Duration) -> Result<bool, Error> {
+        let (_, lease) = self
+            .any_broker(Api::Metadata, &[], Instant::now() + within)
+            .await?;
+        Ok(match protocol {
+            GroupProtocol::Classic => lease.offers(ApiKey::JoinGroup as i16, &CLASSIC),
+            GroupProtocol::Consumer => lease.offers(ApiKey::ConsumerGroupHeartbeat as i16, &CONSUMER),
+        })
     }
 
     /// Which of a namespace's topics the cluster lists [NS-04]. Asks the cluster each time, and never makes a topic

@@ -215,6 +215,11 @@ impl Connection {
         Ok(Answer { bytes, version })
     }
 
+    /// Whether the broker told of one of these versions.
+    pub(crate) fn offers(&self, api_key: i16, range: &RangeInclusive<i16>) -> bool {
+        self.versions.choose(api_key, range).is_some()
+    }
+
     async fn exchange(&self, frame: BytesMut, hold: Option<Hold>, deadline: Instant) -> Result<Bytes, Kind> {
         let Ok(pass) = timeout_at(deadline, self.shared.gate.read()).await else {
             return Err(Kind::Timeout);

@@ -13,6 +13,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     future::Future,
+    ops::RangeInclusive,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -32,6 +33,11 @@ use crate::{
     cluster::{Cluster, Origin},
     consumer::Signal,
 };
+
+/// The versions of JoinGroup, with which the classic protocol begins.
+pub(crate) const CLASSIC: RangeInclusive<i16> = 3..=9;
+/// The versions of ConsumerGroupHeartbeat. The first one, of Kafka 3.7, was a trial that brokers do not speak unasked.
+pub(crate) const CONSUMER: RangeInclusive<i16> = 1..=1;
 
 /// A position of a topic's partition 0 that a group commits or has committed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,10 @@ use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
 use octopus_core::Limits;
+use octopus_kafka::GroupProtocol;
 
 pub use flags::LogFormat;
-use flags::{AuthMode, Flags, NamespacesMode};
+use flags::{AuthMode, Flags, GroupProtocolName, NamespacesMode};
 pub use security::{LoginMechanism, Password, Sasl, Security, Tls, TokenEndpoint};
 pub use stop::Stop;
 
@@ -26,6 +27,8 @@ pub struct Config {
     pub kafka: Kafka,
     /// How the cluster is reached and signed in to.
     pub security: Security,
+    /// How instances are members of their groups.
+    pub group_protocol: GroupProtocol,
     /// Who may call.
     pub auth: Auth,
     /// The specification's limits and times.
@@ -96,6 +99,10 @@ impl Config {
             ready_file: flags.ready_file,
             kafka,
             security,
+            group_protocol: match flags.kafka_group_protocol {
+                GroupProtocolName::Classic => GroupProtocol::Classic,
+                GroupProtocolName::Consumer => GroupProtocol::Consumer,
+            },
             auth,
             limits,
             max_connections: flags.max_connections,

@@ -74,7 +74,11 @@ async fn serve(
         .limits(config.limits)
         .max_connections(config.max_connections);
     if !servers.is_empty() {
-        builder = builder.cluster(process::cluster(servers, security));
+        let cluster = process::cluster(servers, security, config.group_protocol);
+        process::speaks(&cluster, config.group_protocol)
+            .await
+            .map_err(|stop| stop.to_string())?;
+        builder = builder.cluster(cluster);
     }
     let server = builder.start();
     if let Some(dev) = &dev {

@@ -5,12 +5,12 @@ use std::{
     io::{self, IsTerminal, Write},
     path::Path,
     process::ExitCode,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use octopus_auth::Tokens;
 use octopus_kafka::{
-    Cluster,
+    Cluster, GroupProtocol,
     security::{self, BadTls, Identity, Login, Renewed, Secret, Token, Trust},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -127,7 +127,11 @@ fn password_of(file: &Path) -> Result<Secret, Stop> {
 
 /// The cluster of these bootstrap servers.
 #[must_use]
-pub fn cluster(servers: Vec<String>, security: octopus_kafka::Security) -> Cluster {
+pub fn cluster(
+    servers: Vec<String>,
+    security: octopus_kafka::Security,
+    group_protocol: GroupProtocol,
+) -> Cluster {
     tracing::info!(protocol = %security, "Kafka's protocol");
     if let (None, Some(security::Sasl::Plain(_) | security::Sasl::OAuthBearer(_))) =
         (&security.tls, &security.sasl)
@@ -136,7 +140,34 @@ pub fn cluster(servers: Vec<String>, security: octopus_kafka::Security) -> Clust
     }
     let mut config = octopus_kafka::Config::new(servers);
     config.security = security;
+    config.group_protocol = group_protocol;
     Cluster::new(config)
+}
+
+/// How long a start waits for Kafka to say what it speaks.
+const ASKED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Looks whether the cluster speaks what the flags ask for, where it is there to be asked.
+///
+/// # Errors
+///
+/// [`Stop`] where it does not.
+pub async fn speaks(cluster: &Cluster, protocol: GroupProtocol) -> Result<(), Stop> {
+    // Every Kafka speaks the other one.
+    if protocol != GroupProtocol::Consumer {
+        return Ok(());
+    }
+    match cluster.speaks(protocol, ASKED_WITHIN).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Stop::Refused(
+            "--kafka-group-protocol: \"consumer\" is refused: the cluster does not speak it; Kafka does from 4.0 on, so use classic"
+                .to_owned(),
+        )),
+        Err(error) => {
+            tracing::warn!(%error, "the cluster can't be asked whether it speaks --kafka-group-protocol consumer");
+            Ok(())
+        }
+    }
 }
 
 /// Starts the log on the standard error stream.

@@ -17,7 +17,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    Group,
+    CLASSIC, Group,
     assignor::Assignor,
     member::{Answer, Joined, Request, Trouble},
     subscription,
@@ -182,7 +182,7 @@ async fn join(
         .with_member_id(member_id.to_owned().into())
         .with_protocol_type(StrBytes::from_static_str(PROTOCOL_TYPE))
         .with_protocols(protocols.to_vec());
-    group.request(Class::Join, 3..=9, |_| request, deadline).await
+    group.request(Class::Join, CLASSIC, |_| request, deadline).await
 }
 
 fn joined(response: JoinGroupResponse) -> Joined {

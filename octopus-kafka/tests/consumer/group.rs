@@ -12,7 +12,7 @@ use octopus_kafka::{
 };
 use rstest::rstest;
 
-use super::support::{TURN, World, at, eventually, join, set};
+use super::support::{PATIENCE, TURN, World, at, eventually, join, set};
 
 /// The heartbeats of a protocol.
 fn heartbeat(protocol: GroupProtocol) -> ApiKey {
@@ -418,4 +418,47 @@ async fn a_leave_is_sent_once_with_the_members_id(#[case] protocol: GroupProtoco
         .collect();
     assert_eq!(leaves.len(), 1);
     assert_eq!((&*leaves[0].0.0, &**leaves[0].1), (&*group, &*member_id));
+}
+
+/// A group goes from one protocol to the other member by member. The embedded broker does not, as Kafka did not at first.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_of_both_protocols_share_a_group_of_kafka() {
+    let world = World::new().await;
+    if world.broker.is_some() {
+        return;
+    }
+    let both = ["a", "b"];
+    world.topic("a", &["a0"]).await;
+    world.topic("b", &["b0"]).await;
+    let mut old = world.session("old", AutoOffsetReset::Earliest);
+    old.come_to(&both, &both).await;
+    assert_eq!(old.read(2).await.len(), 2);
+    old.commit("a", 1, "").await.unwrap();
+    old.commit("b", 1, "").await.unwrap();
+    let world = world.speaking(Consumer);
+    let mut new = world.session("new", AutoOffsetReset::Earliest);
+    new.join(&both).await;
+    let settled = async {
+        while (old.positions.len(), new.positions.len()) != (1, 1) {
+            tokio::select! {
+                Some(_) = old.signals.recv() => { old.join(&both).await; }
+                Some(_) = new.signals.recv() => { new.join(&both).await; }
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, settled)
+        .await
+        .expect("each has one");
+    world.produce("a", &["a1"]).await;
+    world.produce("b", &["b1"]).await;
+    let read = [old.read(1).await.remove(0), new.read(1).await.remove(0)];
+    assert_eq!(read.into_iter().collect::<BTreeSet<_>>(), set(&["a1", "b1"]));
+    old.leave().await;
+    new.come_to(&both, &both).await;
+    assert_eq!(
+        new.read(1).await.len(),
+        1,
+        "of what the old one read and did not commit"
+    );
+    new.leave().await;
 }

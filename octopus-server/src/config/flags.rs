@@ -80,6 +80,16 @@ pub(super) struct Flags {
     )]
     pub(super) namespaces: NamespacesMode,
 
+    /// How instances are members of their groups: consumer is for Kafka 4.0 and later
+    #[arg(
+        long,
+        env = "KAFKA_GROUP_PROTOCOL",
+        value_name = "P",
+        default_value = "classic",
+        help_heading = "Kafka"
+    )]
+    pub(super) kafka_group_protocol: GroupProtocolName,
+
     #[command(flatten)]
     pub(super) security: SecurityFlags,
 
@@ -244,6 +254,15 @@ pub(super) enum NamespacesMode {
     Cluster,
     /// A compacted Kafka topic (not in this version)
     Registry,
+}
+
+/// How instances are members of their groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum GroupProtocolName {
+    /// All members stop while the group rebalances, and one of them assigns
+    Classic,
+    /// Kafka assigns, and only those whose topics change notice (KIP-848)
+    Consumer,
 }
 
 /// How a line of the log is written.

@@ -12,6 +12,7 @@ fn the_defaults_are_the_specifications() {
             ready_file: None,
             kafka: Kafka::None,
             security: Security::default(),
+            group_protocol: GroupProtocol::Classic,
             auth: Auth::Tokens("/etc/tokens".into()),
             limits: Limits::default(),
             max_connections: 10_000,
@@ -55,6 +56,7 @@ fn every_flag_reaches_its_setting() {
         "--listen=0.0.0.0:0",
         "--ready-file=r",
         "--bootstrap-servers=a:1, b.example.org:65535,[2001:db8::1]:9092,10.0.0.1:9092",
+        "--kafka-group-protocol=consumer",
         "--max-topics-per-namespace=1",
         "--instance-timeout-ms=2",
         "--max-instances=3",
@@ -99,6 +101,7 @@ fn every_flag_reaches_its_setting() {
             ready_file: Some("r".into()),
             kafka: Kafka::Cluster(servers.map(str::to_owned).to_vec()),
             security: Security::default(),
+            group_protocol: GroupProtocol::Consumer,
             auth: Auth::Tokens("t".into()),
             limits,
             max_connections: 13,
@@ -146,6 +149,7 @@ fn a_bad_value_is_one_line_with_the_flag_the_value_and_what_is_allowed() {
         ("--log-format", "xml", "one of text, json"),
         ("--auth", "basic", "one of introspection, tokens"),
         ("--namespaces", "x", "one of cluster, registry"),
+        ("--kafka-group-protocol", "KIP-848", "one of classic, consumer"),
     ] {
         let stop = parse(&["--dev", &format!("{flag}={value}")]).unwrap_err();
         let line = stop.to_string();
@@ -281,7 +285,8 @@ fn a_variable_stands_where_its_flag_does_not() {
 }
 
 /// The flags that have a variable.
-const VARIABLES: [(&str, &str); 29] = [
+const VARIABLES: [(&str, &str); 30] = [
+    ("kafka-group-protocol", "KAFKA_GROUP_PROTOCOL"),
     ("kafka-security-protocol", "KAFKA_SECURITY_PROTOCOL"),
     ("kafka-sasl-mechanism", "KAFKA_SASL_MECHANISM"),
     ("kafka-sasl-username", "KAFKA_SASL_USERNAME"),

@@ -70,6 +70,12 @@ async fn a_member_of_librdkafka_shares_the_group_and_its_commits() {
     share_with("librdkafka", "range").await;
 }
 
+/// As above, in the protocol where the broker assigns.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_of_librdkafka_shares_the_group_that_the_broker_assigns_in() {
+    share_with("librdkafka", "").await;
+}
+
 /// As above, with kafka-python.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_of_kafka_python_shares_the_group_and_its_commits() {
@@ -78,13 +84,18 @@ async fn a_member_of_kafka_python_shares_the_group_and_its_commits() {
 }
 
 /// Ours leads the group and gives the other one, whose id sorts first, one of two topics by `roundrobin`, and both by
-/// `range`, since each has one partition.
+/// `range`, since each has one partition. Without an assignor, it is for the broker to give one to each.
 async fn share_with(client: &str, assignor: &str) {
     let Some(python) = std::env::var_os("OCTOPUS_TEST_PYTHON") else {
         return;
     };
     let broker = Broker::start().await;
-    let server = Server::start(&broker.address(), &[]).await;
+    let protocol = if assignor.is_empty() {
+        "consumer"
+    } else {
+        "classic"
+    };
+    let server = Server::start(&broker.address(), &["--kafka-group-protocol", protocol]).await;
     let user = server.user(0);
     let on_kafka = |name: &str| on_kafka(&user, name);
     for topic in ["left", "right"] {
@@ -120,7 +131,7 @@ async fn share_with(client: &str, assignor: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let ours = if assignor == "roundrobin" { 1 } else { 0 };
+    let ours = if assignor == "range" { 0 } else { 1 };
     let waiting = async {
         loop {
             user.fetch(instance, "?timeout=300", BINARY).await.expect(200);

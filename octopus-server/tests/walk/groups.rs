@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -61,10 +62,13 @@ async fn settle(user: &Client, instances: &[(&str, usize)]) -> Vec<Value> {
 
 /// [KF-50] Two instances share two topics, and one takes over when the other leaves; with commits, no record comes
 /// twice.
+#[rstest]
+#[case::classic("classic")]
+#[case::consumer("consumer")]
 #[tokio::test(flavor = "multi_thread")]
-async fn two_instances_share_two_topics_and_one_takes_over() {
+async fn two_instances_share_two_topics_and_one_takes_over(#[case] protocol: &str) {
     let broker = Broker::start().await;
-    let server = Server::start(&broker.address(), &[]).await;
+    let server = Server::start(&broker.address(), &["--kafka-group-protocol", protocol]).await;
     let user = server.user(0);
     let (left, right) = (
         broker.topic(&user, "left").await,

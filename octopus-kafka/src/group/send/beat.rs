@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
-use kafka_protocol::messages::{
-    ConsumerGroupHeartbeatRequest, TopicName, consumer_group_heartbeat_request::TopicPartitions,
+use kafka_protocol::{
+    error::ResponseError,
+    messages::{ConsumerGroupHeartbeatRequest, TopicName, consumer_group_heartbeat_request::TopicPartitions},
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -17,7 +18,7 @@ use crate::{
     cluster::{Class, Cluster, Topic},
     error::Kind,
     group::{
-        Group,
+        CONSUMER, Group,
         member::{Beat, Beaten, Trouble},
     },
     position::each_topic,
@@ -42,7 +43,7 @@ pub(super) async fn ids(
     Ok(ids)
 }
 
-/// A ConsumerGroupHeartbeat. Its first version, of Kafka 3.7, is a trial that brokers do not speak unasked.
+/// A ConsumerGroupHeartbeat.
 pub(super) async fn beat(group: &Group, beat: Beat, deadline: Instant) -> Result<Beaten, Trouble> {
     let is_whole = beat.topics.is_some() && beat.owned.is_some();
     let names = beat.topics.map(|topics| {
@@ -69,19 +70,19 @@ pub(super) async fn beat(group: &Group, beat: Beat, deadline: Instant) -> Result
         .with_rebalance_timeout_ms(rebalance)
         .with_subscribed_topic_names(names)
         .with_topic_partitions(owned);
-    let response = match group.request(Class::Beat, 1..=1, |_| request, deadline).await {
+    let response = match group.request(Class::Beat, CONSUMER, |_| request, deadline).await {
         Ok(response) => response,
         Err(error) => {
             if *error.kind() == Kind::Unsupported {
-                tracing::warn!(
-                    group = group.id,
-                    "the group's coordinator does not speak the group protocol `consumer`"
-                );
+                warn_of_no_protocol(group);
             }
             return Err(trouble(error));
         }
     };
     if let Err(trouble) = coded(response.error_code) {
+        if trouble == Trouble::Code(ResponseError::UnsupportedVersion) {
+            warn_of_no_protocol(group);
+        }
         let why = response.error_message.as_deref().unwrap_or_default();
         tracing::debug!(group = group.id, ?trouble, why, "a heartbeat was refused");
         return Err(trouble);
@@ -96,4 +97,12 @@ pub(super) async fn beat(group: &Group, beat: Beat, deadline: Instant) -> Result
             topics.collect()
         }),
     })
+}
+
+/// The cluster is older than the protocol, or its feature `group.version` is off.
+fn warn_of_no_protocol(group: &Group) {
+    tracing::warn!(
+        group = group.id,
+        "the group's coordinator does not speak the group protocol `consumer`: Kafka does from 4.0 on"
+    );
 }

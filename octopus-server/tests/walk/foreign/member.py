@@ -1,4 +1,4 @@
-"""A member of a group: member.py CLIENT ASSIGNOR ADDRESS GROUP TOPIC TOPIC.
+"""A member of a group: member.py CLIENT ASSIGNOR ADDRESS GROUP TOPIC TOPIC; without an assignor the broker assigns.
 
 Reads what it is assigned, commits it, and goes when its input ends; prints the offsets that it read by topic, as
 JSON. Its member id sorts before those of ours."""
@@ -17,9 +17,11 @@ offsets = {}
 if client == "librdkafka":
     from confluent_kafka import Consumer
 
+    protocol = {"session.timeout.ms": 10000, "heartbeat.interval.ms": 500, "partition.assignment.strategy": assignor}
+    if not assignor:
+        protocol = {"group.protocol": "consumer"}
     consumer = Consumer({"bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest",
-                         "enable.auto.commit": False, "session.timeout.ms": 10000, "heartbeat.interval.ms": 500,
-                         "partition.assignment.strategy": assignor, "client.id": "foreign"})
+                         "enable.auto.commit": False, "client.id": "foreign", **protocol})
     consumer.subscribe(topics)
     while not done():
         message = consumer.poll(0.2)
