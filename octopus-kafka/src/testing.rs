@@ -2,11 +2,16 @@
 //!
 //! `OCTOPUS_TEST_KAFKA` says which: unset, each test starts an embedded broker of its own; `maven` fetches
 //! Apache Kafka 4.4.0 from Maven Central and starts one node for the test process (Java 17 and Maven are
-//! needed); anything else is the `HOST:PORT` of a running cluster.
+//! needed); anything else is the `HOST:PORT` of a running cluster. A test of a cluster's faults starts three
+//! [`Nodes`] of its own.
 
 mod answer;
 mod closed;
+mod keeper;
 mod node;
+mod nodes;
+mod ports;
+mod release;
 
 use std::{env, io, time::Duration};
 
@@ -14,6 +19,8 @@ pub use self::{
     answer::reads,
     closed::ClosedPort,
     node::{Node, Secured},
+    nodes::Nodes,
+    release::Release,
 };
 use tokio::sync::OnceCell;
 
@@ -48,7 +55,7 @@ impl Kafka {
             }
             Ok(maven) if maven == "maven" => {
                 let start = || async {
-                    tokio::task::spawn_blocking(Node::start)
+                    tokio::task::spawn_blocking(|| Node::start(Release::default()))
                         .await
                         .map_err(io::Error::other)?
                 };
@@ -56,7 +63,7 @@ impl Kafka {
                     .get_or_try_init(start)
                     .await
                     .expect("Apache Kafka by Maven");
-                Self::Real(node.address().to_owned())
+                Self::Real(node.address())
             }
             Ok(address) => Self::Real(address),
         }

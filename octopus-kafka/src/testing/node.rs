@@ -1,19 +1,25 @@
 //! One node of Apache Kafka, from Maven Central's jars.
 
 mod secure;
+mod settings;
 
 use std::{
-    fs::{self, File},
-    io,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    fs, io,
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::Duration,
 };
 
-/// The release that is fetched.
-const VERSION: &str = "4.4.0";
+pub(super) use settings::Place;
+
+use super::{
+    keeper::{Keeper, Order},
+    ports,
+    release::Release,
+};
+
 /// The node's cluster id; any 16 bytes of base64 would do.
 const CLUSTER_ID: &str = "b2N0b3B1cy10ZXN0LTAwMQ";
 /// How often it is looked whether the node answers: 90 s in all.
@@ -22,9 +28,10 @@ const LOOKS: u32 = 900;
 /// A running node on loopback. It ends with this value, or with the process that holds it, however that ends.
 #[derive(Debug)]
 pub struct Node {
-    address: String,
+    address: SocketAddr,
     secured: [String; 3],
-    process: Child,
+    log: PathBuf,
+    process: Keeper,
 }
 
 /// What a node with secured listeners shows and takes. Beside its plain one it has one with a sign-in, one with TLS and
@@ -50,8 +57,8 @@ impl Node {
     /// # Errors
     ///
     /// Where Maven or Java fails, or the node does not answer within 90 s; its log is named.
-    pub fn start() -> io::Result<Self> {
-        Self::start_with(None)
+    pub fn start(release: Release) -> io::Result<Self> {
+        Self::start_at(release, &alone()?, None)
     }
 
     /// As [`start`](Self::start), with secured listeners as well.
@@ -60,21 +67,24 @@ impl Node {
     ///
     /// As there.
     pub fn start_secured(secured: &Secured) -> io::Result<Self> {
-        Self::start_with(Some(secured))
+        Self::start_at(Release::default(), &alone()?, Some(secured))
     }
 
-    fn start_with(secured: Option<&Secured>) -> io::Result<Self> {
+    /// Starts the node at a place among others.
+    pub(super) fn start_at(release: Release, place: &Place, secured: Option<&Secured>) -> io::Result<Self> {
         let home = home();
-        let jars = jars(&home)?;
-        let (broker, controller) = (free_port()?, free_port()?);
-        let data = home.join(format!("node-{broker}"));
+        let jars = release.jars(&home)?;
+        let data = home.join(format!("node-{}", place.broker()));
         fs::create_dir_all(&data)?;
         let conf = data.join("server.properties");
-        let ports = [free_port()?, free_port()?, free_port()?];
-        let mut lines = properties(broker, controller, &data);
+        let mut lines = settings::properties(place, &data.join("data"));
+        let mut listeners = <[String; 3]>::default();
         let mut users = Vec::new();
         if let Some(secured) = secured {
+            let ports = ports::free(3)?;
+            let ports = [ports[0], ports[1], ports[2]];
             lines = secure::properties(lines, secured, ports, &data)?;
+            listeners = ports.map(|port| format!("localhost:{port}"));
             users = secure::users(secured);
         }
         fs::write(&conf, lines)?;
@@ -84,16 +94,8 @@ impl Node {
         let logging = format!("-Dlog4j2.configurationFile={}", log4j.display());
 
         let format = Command::new("java")
-            .args([
-                "-cp",
-                &classes,
-                &logging,
-                "kafka.tools.StorageTool",
-                "format",
-                "-t",
-                CLUSTER_ID,
-                "-c",
-            ])
+            .args([&FRUGAL[..], &["-cp", &classes, &logging]].concat())
+            .args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"])
             .arg(&conf)
             .args(users)
             .stdout(Stdio::null())
@@ -102,43 +104,30 @@ impl Node {
             return Err(io::Error::other("the storage tool of Apache Kafka failed"));
         }
 
-        // The shell outlives a killed parent for as long as it takes to see its input end, and takes the node and its
-        // folder along.
         let log = data.join("log");
-        let process = Command::new("sh")
-            .args([
-                "-c",
-                r#"data=$1; shift; "$@" </dev/null & node=$!; read -r _; kill -9 $node; wait $node; rm -rf "$data""#,
-                "kafka",
-            ])
-            .arg(&data)
-            .args(["java", "-Xmx512m", "-cp", &classes, &logging, "kafka.Kafka"])
-            .arg(&conf)
-            .stdin(Stdio::piped())
-            .stdout(File::create(&log)?)
-            .stderr(Stdio::null())
-            .spawn()?;
-        let node = Self {
-            address: format!("127.0.0.1:{broker}"),
-            secured: ports.map(|port| format!("localhost:{port}")),
-            process,
-        };
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, broker));
-        for _ in 0..LOOKS {
-            if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
-                return Ok(node);
-            }
-            thread::sleep(Duration::from_millis(100));
+        let mut command = vec!["java"];
+        if place.nodes() == 1 {
+            command.push("-Xmx512m");
+        } else {
+            command.extend(FRUGAL);
         }
-        let log = fs::read_to_string(&log).unwrap_or_default();
-        let last: Vec<_> = log.lines().rev().take(5).collect();
-        Err(io::Error::other(format!("Apache Kafka did not start: {last:?}")))
+        let conf = conf.to_string_lossy();
+        command.extend(["-cp", &classes, &logging, "kafka.Kafka", &conf]);
+        let command: Vec<_> = command.into_iter().map(str::to_owned).collect();
+        let node = Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, place.broker())),
+            secured: listeners,
+            process: Keeper::start(&data, &log, &command)?,
+            log,
+        };
+        node.answers()?;
+        Ok(node)
     }
 
     /// Its address, as `HOST:PORT`.
     #[must_use]
-    pub fn address(&self) -> &str {
-        &self.address
+    pub fn address(&self) -> String {
+        self.address.to_string()
     }
 
     /// Where it wants a sign-in; of use only for a node that was [started so](Self::start_secured).
@@ -158,78 +147,92 @@ impl Node {
     pub fn mutual_tls_address(&self) -> &str {
         &self.secured[2]
     }
-}
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        let _ = self.process.wait();
+    /// Kills it (`SIGKILL`). It is gone when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Where it does not run.
+    pub fn kill(&self) -> io::Result<()> {
+        self.process.order(Order::Kill)
+    }
+
+    /// Asks it to end (`SIGTERM`), as a roll does, and waits for that; it is killed where that takes over 20 s.
+    ///
+    /// # Errors
+    ///
+    /// Where it does not run.
+    pub fn terminate(&self) -> io::Result<()> {
+        self.process.order(Order::Term)
+    }
+
+    /// Halts it where it is (`SIGSTOP`).
+    ///
+    /// # Errors
+    ///
+    /// Where it does not run.
+    pub fn stop(&self) -> io::Result<()> {
+        self.process.order(Order::Stop)
+    }
+
+    /// Lets it run on (`SIGCONT`) after a [`stop`](Self::stop).
+    ///
+    /// # Errors
+    ///
+    /// Where it does not run.
+    pub fn cont(&self) -> io::Result<()> {
+        self.process.order(Order::Cont)
+    }
+
+    /// Starts it again on its own data. Blocks until it answers.
+    ///
+    /// # Errors
+    ///
+    /// Where it runs, or does not answer within 90 s.
+    pub fn restart(&self) -> io::Result<()> {
+        self.process.order(Order::Start)?;
+        self.answers()
+    }
+
+    /// Waits until it answers.
+    fn answers(&self) -> io::Result<()> {
+        for _ in 0..LOOKS {
+            if TcpStream::connect_timeout(&self.address, Duration::from_secs(1)).is_ok() {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let last: Vec<_> = log.lines().rev().take(5).collect();
+        Err(io::Error::other(format!("Apache Kafka did not start: {last:?}")))
     }
 }
 
+/// The place of a node that is a whole cluster.
+fn alone() -> io::Result<Place> {
+    let ports = ports::free(2)?;
+    Ok(Place {
+        id: 1,
+        brokers: vec![ports[0]],
+        controllers: vec![ports[1]],
+    })
+}
+
 /// Where the jars and the data folders are kept, below the build's own folder.
-fn home() -> PathBuf {
+pub(super) fn home() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .unwrap_or_else(|| Path::new("."));
     workspace.join("target").join("kafka")
 }
 
-fn jars(home: &Path) -> io::Result<PathBuf> {
-    let jars = home.join(format!("jars-{VERSION}"));
-    if jars.join("complete").exists() {
-        return Ok(jars);
-    }
-    fs::create_dir_all(&jars)?;
-    let pom = home.join("pom.xml");
-    fs::write(&pom, POM.replace("VERSION", VERSION))?;
-    let fetch = Command::new("mvn")
-        .args(["-q", "-B", "-f"])
-        .arg(&pom)
-        .arg("dependency:copy-dependencies")
-        .arg(format!("-DoutputDirectory={}", jars.display()))
-        .stdout(Stdio::null())
-        .status()?;
-    if !fetch.success() {
-        return Err(io::Error::other("Maven could not fetch Apache Kafka"));
-    }
-    File::create(jars.join("complete"))?;
-    Ok(jars)
-}
-
-/// A port that is free now. The node binds it a second later; ports are given out in turn, so that it is very
-/// likely free still.
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
-}
-
-fn properties(broker: u16, controller: u16, data: &Path) -> String {
-    format!(
-        "process.roles=broker,controller\n\
-         node.id=1\n\
-         controller.quorum.voters=1@127.0.0.1:{controller}\n\
-         listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{broker}\n\
-         listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
-         inter.broker.listener.name=PLAINTEXT\n\
-         controller.listener.names=CONTROLLER\n\
-         log.dirs={}\n\
-         auto.create.topics.enable=true\n\
-         message.max.bytes=9000000\n\
-         log.retention.ms=-1\n\
-         group.initial.rebalance.delay.ms=0\n\
-         group.consumer.min.heartbeat.interval.ms=300\n\
-         group.consumer.heartbeat.interval.ms=300\n\
-         offsets.topic.num.partitions=5\n\
-         offsets.topic.replication.factor=1\n\
-         transaction.state.log.num.partitions=5\n\
-         transaction.state.log.replication.factor=1\n\
-         transaction.state.log.min.isr=1\n\
-         share.coordinator.state.topic.replication.factor=1\n\
-         share.coordinator.state.topic.min.isr=1\n",
-        data.join("data").display()
-    )
-}
+/// What keeps a node small where several share a machine.
+const FRUGAL: [&str; 4] = [
+    "-Xms64m",
+    "-Xmx320m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+];
 
 const LOG4J: &str = "status=warn\n\
     appender.console.type=Console\n\
@@ -238,17 +241,3 @@ const LOG4J: &str = "status=warn\n\
     appender.console.layout.pattern=%d{HH:mm:ss.SSS} %p %m (%c)%n\n\
     rootLogger.level=warn\n\
     rootLogger.appenderRef.console.ref=console\n";
-
-const POM: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>octopus</groupId>
-  <artifactId>kafka-under-test</artifactId>
-  <version>1</version>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>VERSION</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>VERSION</version></dependency>
-    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.1</version></dependency>
-    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId><version>2.25.1</version></dependency>
-  </dependencies>
-</project>
-"#;
