@@ -15,7 +15,7 @@ fn main() -> io::Result<()> {
     let mut args = env::args().skip(1);
     let release = args
         .next()
-        .map_or(Ok(Release::default()), |version| version.parse())?;
+        .map_or_else(|| Ok(Release::default()), |version| version.parse())?;
     let (node, nodes);
     let address = match args.next().as_deref() {
         None | Some("1") => {
