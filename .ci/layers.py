@@ -22,7 +22,7 @@ MAY_HAVE = {
     "hyper-util": {"octopus-server", "octopus-benches", "octopus-fuzz"},
     "kafka-protocol": {"octopus-kafka", "octopus-server", "octopus-benches", "octopus-fuzz"},
     "tokio": {"octopus-kafka", "octopus-server", "octopus-benches", "octopus-fuzz"},
-    "serde_json": {"octopus-server", "octopus-benches", "octopus-fuzz"},
+    "serde_json": {"octopus-auth", "octopus-server", "octopus-benches", "octopus-fuzz"},
 }
 # A package that a crate must not name in its own manifest, though it may have it through another.
 NOT_DIRECT = {"octopus-server": {"kafka-protocol"}}

@@ -1,13 +1,16 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod cache;
 mod credentials;
+pub mod introspection;
 mod subject;
 pub mod tokens;
 
 use std::{fmt, pin::Pin};
 
 pub use credentials::{Credentials, is_token};
+pub use introspection::Introspection;
 pub use subject::{Caller, subject};
 pub use tokens::Tokens;
 
