@@ -1,5 +1,7 @@
 //! Flags and variables: everything that an operator sets.
 
+mod callers;
+mod endpoint;
 mod flags;
 mod security;
 mod stop;
@@ -10,8 +12,9 @@ use clap::Parser;
 use octopus_core::Limits;
 use octopus_kafka::GroupProtocol;
 
+pub use callers::{Auth, Introspection};
 pub use flags::LogFormat;
-use flags::{AuthMode, Flags, GroupProtocolName, NamespacesMode};
+use flags::{Flags, GroupProtocolName, NamespacesMode};
 pub use security::{LoginMechanism, Password, Sasl, Security, Tls, TokenEndpoint};
 pub use stop::Stop;
 
@@ -57,15 +60,6 @@ pub enum Kafka {
     None,
 }
 
-/// Who may call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Auth {
-    /// One ready subject with one ready token.
-    Dev,
-    /// The tokens of this file.
-    Tokens(PathBuf),
-}
-
 impl Config {
     /// Reads the command line, whose first word is the program, and the variables for the flags that it leaves
     /// out.
@@ -79,10 +73,9 @@ impl Config {
     {
         let flags = Flags::try_parse_from(args).map_err(|error| Stop::of(&error))?;
         let kafka = kafka(&flags)?;
-        let security = flags.security.read(flags.dev, &|name| {
-            std::env::var(name).ok().filter(|value| !value.is_empty())
-        })?;
-        let auth = auth(&flags)?;
+        let variables = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let security = flags.security.read(flags.dev, &variables)?;
+        let auth = flags.callers.read(flags.dev, &variables)?;
         match flags.namespaces {
             NamespacesMode::Cluster => {}
             NamespacesMode::Registry => {
@@ -138,28 +131,6 @@ fn kafka(flags: &Flags) -> Result<Kafka, Stop> {
         )),
         (false, None) if servers.is_empty() => Ok(Kafka::None),
         (false, None) => Ok(Kafka::Cluster(servers.clone())),
-    }
-}
-
-fn auth(flags: &Flags) -> Result<Auth, Stop> {
-    let default = if flags.dev {
-        AuthMode::Tokens
-    } else {
-        AuthMode::Introspection
-    };
-    match (flags.auth.unwrap_or(default), &flags.tokens_file) {
-        (AuthMode::Introspection, _) => Err(Stop::refused(
-            "--auth",
-            "introspection",
-            "not available yet; use tokens with --tokens-file FILE, or --dev",
-        )),
-        (AuthMode::Tokens, Some(file)) => Ok(Auth::Tokens(file.clone())),
-        (AuthMode::Tokens, None) if flags.dev => Ok(Auth::Dev),
-        (AuthMode::Tokens, None) => Err(Stop::refused(
-            "--auth",
-            "tokens",
-            "only together with --tokens-file FILE",
-        )),
     }
 }
 

@@ -20,12 +20,14 @@ pub mod route;
 pub mod send;
 mod server;
 mod service;
+mod token_authority;
 mod token_source;
 pub mod wire;
 
 pub use driver::Topics;
 pub use octopus_auth::TokenCheck;
 pub use server::{Builder, Server};
+pub use token_authority::TokenAuthority;
 pub use token_source::TokenSource;
 
 /// The examples of the project's own page.

@@ -3,7 +3,7 @@
 
 use std::{env, error::Error, io, process::ExitCode, sync::Arc, time::SystemTime};
 
-use octopus_auth::Tokens;
+use octopus_auth::{TokenCheck, Tokens};
 use octopus_kafka::Security;
 use octopus_server::{
     Server,
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 fn main() -> ExitCode {
     let ended = Config::parse(env::args_os()).and_then(|config| {
-        let tokens = process::tokens(&config)?;
+        let tokens = process::sign_in(&config)?;
         let security = process::security(&config)?;
         process::log(&config)?;
         Ok((tokens, security, config))
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 
 async fn serve(
     config: Config,
-    tokens: Option<Tokens>,
+    tokens: Option<Arc<dyn TokenCheck>>,
     security: Security,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let signals = Signals::new()?;
@@ -65,12 +65,14 @@ async fn serve(
             Vec::new()
         }
     };
-    let tokens = match (tokens, &dev) {
+    let tokens: Arc<dyn TokenCheck> = match (tokens, &dev) {
         (Some(tokens), _) => tokens,
-        (None, Some(dev)) => Tokens::parse(&dev.tokens(), SystemTime::now)?,
-        (None, None) => Tokens::parse("", SystemTime::now)?,
+        (None, dev) => {
+            let line = dev.as_ref().map(Dev::tokens).unwrap_or_default();
+            Arc::new(Tokens::parse(&line, SystemTime::now)?)
+        }
     };
-    let mut builder = Server::builder(Arc::new(tokens))
+    let mut builder = Server::builder(tokens)
         .limits(config.limits)
         .max_connections(config.max_connections);
     if !servers.is_empty() {

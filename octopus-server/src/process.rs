@@ -5,10 +5,11 @@ use std::{
     io::{self, IsTerminal, Write},
     path::Path,
     process::ExitCode,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use octopus_auth::Tokens;
+use octopus_auth::{Introspection, TokenCheck, Tokens, introspection::Now};
 use octopus_kafka::{
     Cluster, GroupProtocol,
     security::{self, BadTls, Identity, Login, Renewed, Secret, Token, Trust},
@@ -17,8 +18,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::{
-    TokenSource,
-    config::{Auth, Config, LogFormat, LoginMechanism, Password, Sasl, Stop, Tls},
+    TokenAuthority, TokenSource,
+    clock::{Clock as _, SystemClock},
+    config::{self, Auth, Config, LogFormat, LoginMechanism, Password, Sasl, Stop, Tls},
+    random,
 };
 
 /// Tells whoever started the program. Nobody may listen any more, and that is no reason to end.
@@ -36,21 +39,46 @@ pub fn stopped(stop: &Stop) -> ExitCode {
     ExitCode::from(stop.status())
 }
 
-/// The tokens of the file that the settings name; `None` where `--dev` brings its own.
+/// Who decides who calls; `None` where `--dev` brings a token of its own.
 ///
 /// # Errors
 ///
-/// Where the file can't be read, or a line of it has another form.
-pub fn tokens(config: &Config) -> Result<Option<Tokens>, Stop> {
-    let Auth::Tokens(file) = &config.auth else {
-        return Ok(None);
-    };
+/// Where a file can't be read, or what is in it can't be used.
+pub fn sign_in(config: &Config) -> Result<Option<Arc<dyn TokenCheck>>, Stop> {
+    match &config.auth {
+        Auth::Dev => Ok(None),
+        Auth::Tokens(file) => Ok(Some(Arc::new(tokens(file)?))),
+        Auth::Introspection(authority) => Ok(Some(Arc::new(introspection(authority)?))),
+    }
+}
+
+fn tokens(file: &Path) -> Result<Tokens, Stop> {
     let refused =
         |why: &dyn std::fmt::Display| Stop::Refused(format!("--tokens-file: {}: {why}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| refused(&error))?;
-    Tokens::parse(&text, SystemTime::now)
-        .map(Some)
-        .map_err(|error| refused(&error))
+    Tokens::parse(&text, SystemTime::now).map_err(|error| refused(&error))
+}
+
+fn introspection(settings: &config::Introspection) -> Result<Introspection, Stop> {
+    let config::Introspection {
+        url,
+        client_id,
+        client_secret,
+        scope,
+    } = settings;
+    let secret = match client_secret {
+        Password::Given(secret) => secret.clone(),
+        Password::File(file) => secret_of("SERVER_SECRET_FILE", file)?,
+    };
+    let system = security::Tls::new(Trust::System, None)
+        .map_err(|bad| Stop::Refused(format!("--introspection-url: {url}: {bad}")))?;
+    let key = random::bytes().map_err(|error| Stop::Refused(format!("no random bytes: {error}")))?;
+    let authority = TokenAuthority::new(url.clone(), client_id.clone(), secret, system);
+    let clock = || Now {
+        monotonic: SystemClock.now(),
+        wall: SystemTime::now(),
+    };
+    Ok(Introspection::new(authority, scope.clone(), &key, clock))
 }
 
 /// How Kafka is reached and signed in to, with the files that the settings name.
@@ -90,7 +118,7 @@ fn sasl(sasl: Sasl) -> Result<security::Sasl, Stop> {
         Sasl::Login(mechanism, username, password) => {
             let password = match password {
                 Password::Given(password) => password,
-                Password::File(file) => password_of(&file)?,
+                Password::File(file) => secret_of("--kafka-sasl-password-file", &file)?,
             };
             let login = Login { username, password };
             match mechanism {
@@ -112,17 +140,17 @@ fn sasl(sasl: Sasl) -> Result<security::Sasl, Stop> {
     })
 }
 
-fn password_of(file: &Path) -> Result<Secret, Stop> {
-    let refused = |why: &dyn std::fmt::Display| {
-        Stop::Refused(format!("--kafka-sasl-password-file: {}: {why}", file.display()))
-    };
+/// The secret in a file, whose last line end is none of it. `setting` is what names the file.
+fn secret_of(setting: &str, file: &Path) -> Result<Secret, Stop> {
+    let refused =
+        |why: &dyn std::fmt::Display| Stop::Refused(format!("{setting}: {}: {why}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| refused(&error))?;
-    let password = text.strip_suffix('\n').unwrap_or(&text);
-    let password = password.strip_suffix('\r').unwrap_or(password);
-    if password.is_empty() {
+    let secret = text.strip_suffix('\n').unwrap_or(&text);
+    let secret = secret.strip_suffix('\r').unwrap_or(secret);
+    if secret.is_empty() {
         return Err(refused(&"it is empty"));
     }
-    Ok(password.into())
+    Ok(secret.into())
 }
 
 /// The cluster of these bootstrap servers.

@@ -8,14 +8,23 @@ use std::fmt::Write as _;
 ///
 /// Where the machine has no randomness to give.
 pub(crate) fn hex<const BYTES: usize>() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; BYTES];
-    getrandom::fill(&mut bytes)?;
-    Ok(bytes
+    Ok(bytes::<BYTES>()?
         .iter()
         .fold(String::with_capacity(2 * BYTES), |mut hex, byte| {
             let _ = write!(hex, "{byte:02x}");
             hex
         }))
+}
+
+/// `BYTES` random bytes.
+///
+/// # Errors
+///
+/// Where the machine has no randomness to give.
+pub(crate) fn bytes<const BYTES: usize>() -> Result<[u8; BYTES], getrandom::Error> {
+    let mut bytes = [0; BYTES];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

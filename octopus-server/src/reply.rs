@@ -75,7 +75,8 @@ pub fn done(reply: Reply, asked: &Asked<'_>) -> Response<Content> {
 pub fn refused(error: &Error, operation: Operation, media_type: &'static str) -> Response<Bytes> {
     let (error_code, status) = (error.code().error_code(), error.code().status());
     let route = operation.name();
-    if status < 500 {
+    // Whoever has no token can have that answer too, as often as they ask; the outage has a line of its own.
+    if status < 500 || *error == Error::AuthorityUnreachable {
         tracing::debug!(error_code, route, "refused");
     } else {
         tracing::warn!(error_code, route, "failed");

@@ -19,7 +19,8 @@ pub struct Form(String);
 impl Form {
     /// Asks for this token, and for the identities that are linked to its owner's, which Globus Auth tells on request. Its
     /// form needs no escapes [D-42].
-    pub(crate) fn of(token: &str) -> Self {
+    #[must_use]
+    pub fn of(token: &str) -> Self {
         Self(format!("token={token}&include=identity_set"))
     }
 

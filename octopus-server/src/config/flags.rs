@@ -8,7 +8,7 @@ use std::{
 use clap::{Parser, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-use super::security::SecurityFlags;
+use super::{callers::CallerFlags, security::SecurityFlags};
 
 /// Octopus: a Kafka consume API over HTTP with the paths and bodies of Confluent's REST Proxy v2.
 #[derive(Debug, Parser)]
@@ -93,17 +93,8 @@ pub(super) struct Flags {
     #[command(flatten)]
     pub(super) security: SecurityFlags,
 
-    /// How tokens are checked [default: introspection; with --dev: tokens]
-    #[arg(long, env = "OCTOPUS_AUTH", value_name = "MODE", help_heading = "Callers")]
-    pub(super) auth: Option<AuthMode>,
-    /// With --auth tokens: a file of lines TOKEN SUBJECT, and where it ends EXPIRY
-    #[arg(
-        long,
-        env = "OCTOPUS_TOKENS_FILE",
-        value_name = "FILE",
-        help_heading = "Callers"
-    )]
-    pub(super) tokens_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) callers: CallerFlags,
 
     /// Topics that a namespace may hold, and so items of a list in a request
     #[arg(
@@ -236,15 +227,6 @@ pub(super) struct Flags {
         help_heading = "Log"
     )]
     pub(super) log_format: LogFormat,
-}
-
-/// How tokens are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum AuthMode {
-    /// OAuth 2.0, RFC 7662 (not in this version)
-    Introspection,
-    /// A static file
-    Tokens,
 }
 
 /// How a namespace's topics are known.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use http::Uri;
 use octopus_kafka::security::{AwsCredentials, Secret};
 
-pub(super) use self::flags::SecurityFlags;
+pub(super) use self::flags::{SecurityFlags, Variables};
 
 /// How every connection to Kafka is secured. Files are only named here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

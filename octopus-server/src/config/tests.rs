@@ -163,14 +163,17 @@ fn a_bad_value_is_one_line_with_the_flag_the_value_and_what_is_allowed() {
 #[test]
 fn what_is_not_there_is_refused_at_start() {
     for (args, said) in [
-        (&[][..], "--auth: \"introspection\" is refused: not available yet"),
+        (
+            &[][..],
+            "--auth: \"introspection\" is refused: only together with the variables SERVER_CLIENT_ID",
+        ),
         (
             &["--dev", "--auth=introspection"],
-            "--auth: \"introspection\" is refused: not available yet",
+            "--auth: \"introspection\" is refused: only together with the variables SERVER_CLIENT_ID",
         ),
         (
             &["--tokens-file=t"],
-            "--auth: \"introspection\" is refused: not available yet",
+            "--tokens-file: \"t\" is refused: only together with --auth tokens",
         ),
         (
             &["--auth=tokens"],
@@ -285,7 +288,7 @@ fn a_variable_stands_where_its_flag_does_not() {
 }
 
 /// The flags that have a variable.
-const VARIABLES: [(&str, &str); 30] = [
+const VARIABLES: [(&str, &str); 32] = [
     ("kafka-group-protocol", "KAFKA_GROUP_PROTOCOL"),
     ("kafka-security-protocol", "KAFKA_SECURITY_PROTOCOL"),
     ("kafka-sasl-mechanism", "KAFKA_SASL_MECHANISM"),
@@ -299,6 +302,8 @@ const VARIABLES: [(&str, &str); 30] = [
     ("listen", "OCTOPUS_LISTEN"),
     ("bootstrap-servers", "DEFAULT_SERVERS"),
     ("auth", "OCTOPUS_AUTH"),
+    ("introspection-url", "OCTOPUS_INTROSPECTION_URL"),
+    ("required-scope", "OCTOPUS_REQUIRED_SCOPE"),
     ("tokens-file", "OCTOPUS_TOKENS_FILE"),
     ("namespaces", "OCTOPUS_NAMESPACES"),
     ("max-topics-per-namespace", "MAX_TOPICS_PER_NAMESPACE"),

@@ -24,7 +24,10 @@ fn a_bad_flag_is_refused_in_one_line_that_names_it() {
             &["--auth", "open"],
             &["--auth", "open", "introspection", "tokens"],
         ),
-        (&["--auth", "introspection"], &["introspection", "not available"]),
+        (
+            &["--auth", "introspection"],
+            &["introspection", "SERVER_CLIENT_ID", "SERVER_SECRET"],
+        ),
         (
             &["--auth", "tokens", "--tokens-file", "/nonexistent/file"],
             &["--tokens-file", "/nonexistent/file"],

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
 use clap::Parser;
+use http::Uri;
 
 use super::*;
 
