@@ -24,11 +24,17 @@ pub(crate) struct Server {
     folder: PathBuf,
     bootstrap: String,
     flags: Vec<String>,
+    variables: Vec<(String, String)>,
 }
 
 impl Server {
     /// Starts it on Kafka at `bootstrap`, with more flags, and waits until it serves.
     pub(crate) async fn start(bootstrap: &str, flags: &[&str]) -> Self {
+        Self::with(bootstrap, flags, &[]).await
+    }
+
+    /// As [`start`](Self::start), with variables too. A flag `--auth` stands in place of the tokens file.
+    pub(crate) async fn with(bootstrap: &str, flags: &[&str], variables: &[(&str, &str)]) -> Self {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         let name = format!("server-{}-{number}", std::process::id());
@@ -40,12 +46,17 @@ impl Server {
             .collect();
         fs::write(folder.join("tokens"), lines).expect("a tokens file");
         let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let variables: Vec<_> = variables
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
         let mut server = Self {
             address: ([127, 0, 0, 1], 0).into(),
-            process: launch(&folder, bootstrap, &flags),
+            process: launch(&folder, bootstrap, &flags, &variables),
             folder,
             bootstrap: bootstrap.to_owned(),
             flags,
+            variables,
         };
         server.serves().await;
         server
@@ -57,7 +68,7 @@ impl Server {
         let status = self.ended().await;
         assert_eq!(status.code(), Some(0), "{}", self.log());
         fs::remove_file(self.folder.join("ready")).expect("a ready file");
-        self.process = launch(&self.folder, &self.bootstrap, &self.flags);
+        self.process = launch(&self.folder, &self.bootstrap, &self.flags, &self.variables);
         self.serves().await;
     }
 
@@ -135,20 +146,27 @@ impl Drop for Server {
 }
 
 /// The process, on what the folder holds.
-fn launch(folder: &Path, bootstrap: &str, flags: &[String]) -> Child {
+fn launch(folder: &Path, bootstrap: &str, flags: &[String], variables: &[(String, String)]) -> Child {
     let log = File::options().create(true).append(true).open(folder.join("log"));
     let log = log.expect("a log");
     let mut command = Command::new(env!("CARGO_BIN_EXE_octopus-server"));
     if !bootstrap.is_empty() {
         command.args(["--bootstrap-servers", bootstrap]);
     }
+    let is_given = |name: &str| flags.iter().any(|flag| flag.split('=').next() == Some(name));
+    if !is_given("--auth") {
+        command
+            .args(["--auth", "tokens", "--tokens-file"])
+            .arg(folder.join("tokens"));
+    }
+    if !is_given("--log") {
+        command.args(["--log", "debug"]);
+    }
     command
-        .args(["--listen", "127.0.0.1:0", "--auth", "tokens", "--log", "debug"])
-        .arg("--tokens-file")
-        .arg(folder.join("tokens"))
-        .arg("--ready-file")
+        .args(["--listen", "127.0.0.1:0", "--ready-file"])
         .arg(folder.join("ready"))
         .args(flags)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(log.try_clone().expect("a log"))
         .stderr(log)
