@@ -316,6 +316,62 @@ fn a_look_up_that_nobody_waits_for_is_given_up() {
     assert_eq!(world.asked(ANN, FIRST, active(ANN)), Ok(()));
 }
 
+/// A look-up that begins while another of its token is being given up is not taken for that one.
+#[test]
+fn a_look_up_that_is_given_up_takes_no_other_with_it() {
+    /// Runs what it holds when it falls.
+    struct Falls(Option<Box<dyn FnOnce() + Send>>);
+
+    impl Drop for Falls {
+        fn drop(&mut self) {
+            if let Some(run) = self.0.take() {
+                run();
+            }
+        }
+    }
+
+    /// Its first reply, when it is given up, begins another look-up.
+    struct Again {
+        script: Script,
+        again: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    }
+
+    impl Authority for Arc<Again> {
+        fn ask<'a>(&'a self, form: &'a Form) -> Asking<'a> {
+            let falls = Falls(self.again.lock().unwrap().take());
+            let reply = self.script.ask(form);
+            Box::pin(async {
+                let _falls = falls;
+                reply.await
+            })
+        }
+    }
+
+    let script = Script::default();
+    let authority = Arc::new(Again {
+        script: script.clone(),
+        again: Mutex::default(),
+    });
+    let mut world = World::new();
+    let clock = world.check.0.clone();
+    let clock = move || (clock.clock)();
+    world.check = Arc::new(Introspection::new(Arc::clone(&authority), SCOPE, &[7; 32], clock));
+    world.script = script;
+    let begun = Arc::new(Mutex::new(None));
+    let world = Arc::new(world);
+    let (later, to) = (Arc::clone(&world), Arc::clone(&begun));
+    let again = move || *to.lock().unwrap() = Some(later.begin(ANN, FIRST));
+    *authority.again.lock().unwrap() = Some(Box::new(again));
+    drop(world.begin(ANN, FIRST));
+    assert_eq!(world.script.asked(), 2);
+    let third = world.begin(ANN, FIRST);
+    assert_eq!(world.script.asked(), 2, "it shares the second one");
+    assert!(world.script.reply(1, active(ANN)));
+    assert_eq!(third.answer(), Ok(()));
+    assert_eq!(begun.lock().unwrap().take().unwrap().answer(), Ok(()));
+    assert!(world.check.0.lock().asking.is_empty());
+}
+
 /// [AU-02] what is kept tells nobody a token, and not without the key.
 #[test]
 fn tokens_are_known_by_a_keyed_hash() {
@@ -327,7 +383,11 @@ fn tokens_are_known_by_a_keyed_hash() {
     assert_ne!(one.0.hash(FIRST), other.0.hash(FIRST));
     let world = World::new();
     assert_eq!(world.asked(ANN, FIRST, active(ANN)), Ok(()));
-    let kept = format!("{:?} {:?}", world.check, world.check.0.lock().cache);
+    assert_eq!(
+        format!("{:?}", world.check),
+        r#"Introspection { scope: "a_scope", .. }"#
+    );
+    let kept = format!("{:?}", world.check.0.lock().cache);
     assert!(!kept.contains("first_token") && kept.contains("Holds"), "{kept}");
     let reply = format!("{:?}", active("s3cret").unwrap());
     assert_eq!(reply, "Reply { status: 200, .. }");
