@@ -80,6 +80,8 @@ pub(crate) struct Member {
     held: Option<i32>,
     /// The generation whose assignment is still held, where the next one's was not taken yet.
     before: Option<i32>,
+    /// The generation whose assignment came last.
+    synced: i32,
     /// The topics that this generation gave it.
     assigned: BTreeSet<String>,
     /// A rebalance was signalled in this generation.
@@ -113,6 +115,7 @@ impl Member {
             result: None,
             held: None,
             before: None,
+            synced: -1,
             assigned: BTreeSet::new(),
             signalled: false,
             joined: Joined::default(),
@@ -411,12 +414,16 @@ impl Member {
             }
             self.topics.contains(topic) && partitions.contains(&0)
         });
-        // Another member may have had the partitions in the generations between.
-        let held = self.held.take();
-        self.before = held.filter(|held| held.checked_add(1) == Some(self.generation));
-        if held.is_some() && self.before.is_none() {
+        // Another member may have had the partitions in the generations between. Of one whose answer was not taken it is
+        // known what this member had.
+        let follows = self.synced.checked_add(1) == Some(self.generation);
+        let kept = self.held.is_some() || assigned.keys().all(|topic| self.assigned.contains(topic));
+        let before = self.held.take().or_else(|| self.before.take());
+        self.before = before.filter(|_| follows && kept);
+        if before.is_some() && self.before.is_none() {
             self.outputs.push_back(Output::Signal(Signal::Lost));
         }
+        self.synced = self.generation;
         self.assigned = assigned.keys().cloned().collect();
         self.signalled = false;
         self.failures = 0;
@@ -484,8 +491,9 @@ impl Member {
 
     /// The partitions are no longer this member's. The id is kept where the coordinator still knows it.
     fn forget_membership(&mut self, code: ResponseError) {
-        self.before = None;
-        if self.held.take().is_some() {
+        // What it held before a join is its owner's still where the join's answer was not taken.
+        let before = self.before.take();
+        if self.held.take().or(before).is_some() {
             self.outputs.push_back(Output::Signal(Signal::Lost));
         }
         self.generation = -1;

@@ -62,6 +62,23 @@ fn a_join_that_finds_its_member_put_out_goes_on_anew_with_patience() {
     }
 }
 
+/// [KF-31] [D-23] as in the other protocol: its owner has what it had before the join.
+#[test]
+fn a_member_that_is_put_out_before_its_answer_was_taken_tells_of_what_it_had() {
+    let mut world = World::with("a", 1);
+    world.want("a");
+    world.wake();
+    let again = Out {
+        said: vec!["lost"],
+        ..beat(0, Some("a"), Some(""))
+    };
+    assert_eq!(world.refuse(ResponseError::UnknownMemberId), again);
+    world.assign(7, "a");
+    world.take_beat(7);
+    world.ids("a");
+    assert_eq!(world.given(), got("a"));
+}
+
 /// What was not taken yet is lost without a word.
 #[test]
 fn a_member_that_is_put_out_before_its_answer_was_taken_joins_again_by_itself() {

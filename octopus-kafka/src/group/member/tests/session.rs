@@ -2,6 +2,47 @@
 
 use super::*;
 
+/// [KF-31] [D-23] its owner has what it had before the join until it takes the join's answer: it is told also where the
+/// member is put out between the two, since others may have had its partitions before it joins again.
+#[test]
+fn a_member_that_is_put_out_before_its_answer_was_taken_tells_of_what_it_had() {
+    let mut world = World::new();
+    world.follow("a", 3);
+    world.want("a");
+    world.answer(Answer::Join(Ok(joined("me", 4, "other"))));
+    world.answer(Answer::Sync(Ok(given("a"))));
+    world.wake();
+    let unknown = Answer::Heartbeat(Err(code(ResponseError::UnknownMemberId)));
+    let joins = Out {
+        said: vec!["lost"],
+        ..join("", "a")
+    };
+    assert_eq!(world.answer(unknown), joins);
+    assert_eq!(world.admit("a", 9), [""; 0]);
+}
+
+/// [KF-28] [D-23] two rebalances before its owner takes an answer: what it had is its still only if it had it in between.
+#[test]
+fn what_comes_back_after_a_generation_that_nobody_took_is_a_new_start() {
+    for (between, generation, now, said) in [
+        ("b", 5, "a b", &["lost"][..]),
+        ("b", 5, "b", &[]),
+        ("a b", 5, "a", &[]),
+        ("a b", 5, "", &[]),
+        ("a b", 6, "a b", &["lost"]),
+    ] {
+        let mut world = World::new();
+        world.follow("a b", 3);
+        world.want("a b");
+        world.answer(Answer::Join(Ok(joined("me", 4, "other"))));
+        assert_eq!(world.answer(Answer::Sync(Ok(given(between)))).said, [""; 0]);
+        world.wake();
+        let rebalance = Answer::Heartbeat(Err(code(ResponseError::RebalanceInProgress)));
+        assert_eq!(world.answer(rebalance), join("me", "a b"));
+        assert_eq!(world.admit(now, generation), said, "{between}, then {now}");
+    }
+}
+
 /// [KF-06]
 #[test]
 fn a_heartbeat_is_waited_for_until_two_thirds_of_the_session() {
