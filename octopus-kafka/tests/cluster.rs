@@ -7,7 +7,7 @@ use std::{
 
 use octopus_core::{Namespace, Subject, TopicName};
 use octopus_kafka::{
-    Cluster, Config, Kind,
+    Cluster, Config, GroupProtocol, Kind,
     broker::{self, ApiKey, Broker, Request, always, first, nth},
     records::{BatchWriter, Compression},
     testing::{ClosedPort, Kafka},
@@ -247,6 +247,21 @@ async fn a_bootstrap_server_that_says_nothing_leaves_time_for_the_next() {
         broker.addr().to_string(),
     ]));
     both.reach(Duration::from_secs(4)).await.unwrap();
+}
+
+/// [ER-01] which protocols of groups a cluster has is what its brokers tell of.
+#[tokio::test]
+async fn a_cluster_says_which_protocols_of_groups_it_speaks() {
+    for (versions, consumer) in [(0..=0, false), (0..=1, true), (1..=9, true), (2..=9, false)] {
+        let (broker, cluster) = embedded().await;
+        broker.set_versions(ApiKey::ConsumerGroupHeartbeat, versions);
+        assert_eq!(cluster.speaks(GroupProtocol::Consumer, SOON).await, Ok(consumer));
+        assert_eq!(cluster.speaks(GroupProtocol::Classic, SOON).await, Ok(true));
+    }
+    let closed = ClosedPort::new().unwrap();
+    let nowhere = cluster(closed.address());
+    let asked = nowhere.speaks(GroupProtocol::Consumer, Duration::from_millis(200));
+    assert!(matches!(asked.await.unwrap_err().kind(), Kind::Unreachable(_)));
 }
 
 /// A late answer is an answer, and the connection is used again.

@@ -10,9 +10,10 @@ use std::{
 
 use octopus_core::{AutoOffsetReset, Commit, Effect, Outcome, Position};
 use octopus_kafka::{
-    Cluster, Config, Signal,
+    Cluster, Config, GroupProtocol, Signal,
     broker::{self, ApiKey},
 };
+use rstest::rstest;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
@@ -118,11 +119,14 @@ async fn a_member_that_hears_nothing_for_a_session_gives_up() {
 
 /// [KF-29] [K25] members that come and go for a while leave a group that settles: each topic has one reader, every record
 /// was read by one who had committed all before it, and no commit of a member that was put out counts.
+#[rstest]
+#[case::classic(GroupProtocol::Classic)]
+#[case::consumer(GroupProtocol::Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_storm_of_rebalances_settles_and_loses_nothing() {
+async fn a_storm_of_rebalances_settles_and_loses_nothing(#[case] protocol: GroupProtocol) {
     const TOPICS: [&str; 3] = ["a", "b", "c"];
     const MEMBERS: usize = 12;
-    let world = World::embedded().await;
+    let world = World::embedded().await.speaking(protocol);
     for topic in TOPICS {
         world.topic(topic, &[]).await;
     }
@@ -189,7 +193,7 @@ async fn a_storm_of_rebalances_settles_and_loses_nothing() {
         settled.spawn(async move {
             session.positions.clear();
             let mut topics = session.join(&TOPICS).await;
-            while session.has_signal() {}
+            while protocol == GroupProtocol::Classic && session.has_signal() {}
             // Those who left, and the other one, bring some more rebalances.
             let quiet = async {
                 loop {
@@ -198,7 +202,7 @@ async fn a_storm_of_rebalances_settles_and_loses_nothing() {
                             session.positions.clear();
                             topics = session.join(&TOPICS).await;
                             // What was said before it is answered by it.
-                            while session.has_signal() {}
+                            while protocol == GroupProtocol::Classic && session.has_signal() {}
                         }
                         Err(_) => return topics,
                     }
@@ -240,9 +244,12 @@ async fn dropped_after<T>(polls: usize, future: impl Future<Output = T>) -> Opti
 
 /// [KF-30] [K19] [RP-04] whatever a caller leaves behind, and wherever: the next one finds the same records, the group and
 /// the commits as they were, and no connection is lost with it.
+#[rstest]
+#[case::classic(GroupProtocol::Classic)]
+#[case::consumer(GroupProtocol::Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_leaves_anywhere_leaves_nothing_behind() {
-    let world = World::embedded().await;
+async fn a_caller_that_leaves_anywhere_leaves_nothing_behind(#[case] protocol: GroupProtocol) {
+    let world = World::embedded().await.speaking(protocol);
     world.topic("a", &["a0", "a1"]).await;
     let mut one = world.session("one", AutoOffsetReset::Earliest);
     let commit = || {

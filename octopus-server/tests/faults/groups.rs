@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use octopus_core::{Commit, Effect, Position, TopicPartition};
-use octopus_kafka::{broker::ApiKey, records::Compression};
+use octopus_kafka::{GroupProtocol, broker::ApiKey, records::Compression};
+use rstest::rstest;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -33,9 +34,12 @@ async fn a_fetch_of_a_group_that_waits_ends_in_its_time() {
 
 /// [KF-32] [AK-06] [LC-04] a service that stood still for longer than its session: another member has its partitions
 /// meanwhile, and when it goes on it commits nothing of what it held and starts where the group is.
+#[rstest]
+#[case::classic(GroupProtocol::Classic)]
+#[case::consumer(GroupProtocol::Consumer)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_stood_still_starts_again_from_the_group() {
-    let world = World::start().await;
+async fn a_service_that_stood_still_starts_again_from_the_group(#[case] protocol: GroupProtocol) {
+    let world = World::speaking(protocol).await;
     world.topic("a", &["0", "1"]);
     let instance = world.create("i", true).await;
     world.subscribe(&instance, &["a"]).await;

@@ -6,7 +6,7 @@ use octopus_core::{
     AutoOffsetReset, Effect, InstanceKey, Join, Name, Namespace, Open, Outcome, Settings, Subject,
 };
 use octopus_kafka::{
-    Cluster, Config, Consumer,
+    Cluster, Config, Consumer, GroupProtocol,
     broker::{self, Broker},
     records::{BatchWriter, Compression},
 };
@@ -25,6 +25,7 @@ pub(crate) struct World {
     pub(crate) broker: Broker,
     pub(crate) server: Server,
     pub(crate) user: Client,
+    protocol: GroupProtocol,
 }
 
 impl World {
@@ -36,10 +37,33 @@ impl World {
     pub(crate) async fn with_delay(initial_rebalance_delay: Duration) -> Self {
         let mut config = broker::Config::default();
         config.initial_rebalance_delay = initial_rebalance_delay;
+        Self::of(config, GroupProtocol::Classic).await
+    }
+
+    /// With members of this protocol, and the session of 10 s in either.
+    pub(crate) async fn speaking(protocol: GroupProtocol) -> Self {
+        let mut config = broker::Config::default();
+        config.initial_rebalance_delay = Duration::ZERO;
+        config.consumer_session_timeout = Duration::from_secs(10);
+        config.consumer_heartbeat_interval = Duration::from_secs(1);
+        Self::of(config, protocol).await
+    }
+
+    async fn of(config: broker::Config, protocol: GroupProtocol) -> Self {
         let broker = Broker::start(config).await.unwrap();
-        let server = Server::start(&broker.addr().to_string(), &[]).await;
+        let name = match protocol {
+            GroupProtocol::Classic => "classic",
+            GroupProtocol::Consumer => "consumer",
+        };
+        let flags = ["--kafka-group-protocol", name];
+        let server = Server::start(&broker.addr().to_string(), &flags).await;
         let user = server.user(0);
-        Self { broker, server, user }
+        Self {
+            broker,
+            server,
+            user,
+            protocol,
+        }
     }
 
     /// What a topic or a group of the user's is called on Kafka.
@@ -122,18 +146,33 @@ impl World {
             },
             settings,
         };
-        Cluster::new(Config::new(vec![self.broker.addr().to_string()])).consumer(&open, |_| {})
+        let mut config = Config::new(vec![self.broker.addr().to_string()]);
+        config.group_protocol = self.protocol;
+        Cluster::new(config).consumer(&open, |_| {})
     }
 }
 
-/// Has a consumer join with these topics, however long that takes.
+/// Has a consumer join with these topics until it has one of them, however long that takes.
 pub(crate) async fn join(consumer: &Consumer, topics: &[&str]) {
-    let join = Join {
-        topics: topics.iter().map(|topic| (*topic).into()).collect(),
-        commit: Vec::new(),
+    let joined = async {
+        loop {
+            let join = Join {
+                topics: topics.iter().map(|topic| (*topic).into()).collect(),
+                commit: Vec::new(),
+            };
+            let within = Duration::from_secs(60);
+            match consumer.run(Effect::Join(join), within).await {
+                Ok(Outcome::Joined(has)) if has.is_empty() => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Ok(Outcome::Joined(_)) => return,
+                outcome => panic!("{outcome:?}"),
+            }
+        }
     };
-    let outcome = consumer.run(Effect::Join(join), Duration::from_secs(60)).await;
-    assert!(matches!(outcome, Ok(Outcome::Joined(_))), "{outcome:?}");
+    tokio::time::timeout(Duration::from_secs(60), joined)
+        .await
+        .expect("its share");
 }
 
 /// A binary record's value, as text.
