@@ -141,8 +141,8 @@ impl Consumer {
         }
     }
 
-    /// One turn of a fetch: it returns before its time only with records, or when no partition can be read. What has
-    /// not come by then is taken up by the next turn, also where the future is dropped.
+    /// One turn of a fetch: it returns before its time only with records, when no partition can be read, or when the
+    /// group's partitions are no longer this member's, of which [`Signal::Lost`] tells. What has not come by then is taken up by the next turn, also where the future is dropped.
     ///
     /// # Errors
     ///
@@ -172,7 +172,17 @@ impl Consumer {
         within: Duration,
         hurried: impl Future<Output = ()>,
     ) -> Result<Polled, Error> {
-        self.inner.fetcher.poll(plan, within, hurried).await
+        let Inner { group, fetcher, .. } = &*self.inner;
+        if !group.is_held() {
+            return Ok(Polled::default());
+        }
+        let polled = fetcher.poll(plan, within, hurried).await?;
+        // Another member may have read on where this process stood still meanwhile.
+        Ok(if group.is_held() {
+            polled
+        } else {
+            Polled::default()
+        })
     }
 }
 

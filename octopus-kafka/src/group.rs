@@ -183,6 +183,17 @@ impl Group {
         self.tell(Member::leave);
     }
 
+    /// Whether what the member was given may be read. It may not once its session passed unheard, also where the task that
+    /// sees to that has not run yet, as in a process that stood still.
+    pub(crate) fn is_held(self: &Arc<Self>) -> bool {
+        let now = Instant::now().into_std();
+        let is_due = self.membership().member.wake().is_some_and(|at| at <= now);
+        if is_due {
+            self.tell(Member::timeout);
+        }
+        self.membership().member.identity() != Identity::Lost
+    }
+
     /// Who commits, once no join is under way; `None` if one still is at the deadline.
     async fn settled(&self, deadline: Instant) -> Option<Identity> {
         let mut changes = self.changes.subscribe();

@@ -11,7 +11,7 @@ use std::{
 use octopus_core::{AutoOffsetReset, Commit, Effect, Outcome, Position};
 use octopus_kafka::{
     Cluster, Config, GroupProtocol, Signal,
-    broker::{self, ApiKey},
+    broker::{self, ApiKey, Broker},
 };
 use rstest::rstest;
 use tokio::{
@@ -115,6 +115,35 @@ async fn a_member_that_hears_nothing_for_a_session_gives_up() {
     assert_eq!(one.join(&["a"]).await, ["a"]);
     assert!(world.received(ApiKey::OffsetCommit).is_empty());
     one.commit("a", 1, "").await.unwrap();
+}
+
+/// [KF-32] a process that stood still for a session reads nothing more of what it was given, and hears that before any
+/// timer of its own ran.
+#[tokio::test]
+async fn a_process_that_stood_still_reads_nothing_of_what_it_had() {
+    let mut config = broker::Config::default();
+    config.initial_rebalance_delay = Duration::ZERO;
+    config.min_session_timeout = Duration::from_millis(100);
+    let world = World::of(Broker::start(config).await.unwrap());
+    let mut config = Config::new(vec![world.broker().addr().to_string()]);
+    config.session_timeout = Duration::from_secs(2);
+    config.heartbeat_interval = Duration::from_millis(500);
+    let world = World {
+        cluster: Cluster::new(config),
+        ..world
+    };
+    world.topic("a", &["a0", "a1"]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    one.join(&["a"]).await;
+    one.read(2).await;
+    one.seek("a", 0);
+    // Nothing else of this process runs meanwhile: its runtime has one thread.
+    std::thread::sleep(Duration::from_secs(3));
+    let turn = one.turn(TURN).await.unwrap();
+    assert_eq!(turn.values, [""; 0]);
+    assert_eq!(one.signal().await, Signal::Lost);
+    assert_eq!(one.join(&["a"]).await, ["a"]);
+    assert_eq!(one.read(2).await, ["a0", "a1"]);
 }
 
 /// [KF-29] [K25] members that come and go for a while leave a group that settles: each topic has one reader, every record
