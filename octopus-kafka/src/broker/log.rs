@@ -17,7 +17,7 @@ pub(crate) use read::Found;
 pub(crate) use segments::Segments;
 
 use header::{Header, counts, is_whole};
-use producers::Producers;
+use producers::{Producers, Sent};
 use segments::Spot;
 
 /// The length of a record batch up to its records.
@@ -45,6 +45,7 @@ struct Batch {
     max_timestamp: i64,
     size: usize,
     place: Place,
+    sent: Option<Sent>,
 }
 
 /// Where a batch's bytes are.
@@ -97,8 +98,8 @@ impl Log {
         let mut log = Self::default();
         segments.scan(|header, spot| {
             log.push(header, header.base_offset, header.length, Place::Disk(spot));
-            if header.producer_id >= 0 {
-                log.producers.remember(header, header.base_offset);
+            if let Some(sent) = Sent::of(header) {
+                log.producers.remember(sent, header.base_offset);
             }
         })?;
         log.segments = Some(segments);
@@ -213,6 +214,7 @@ impl Log {
                 self.bytes -= lost.size;
             }
             self.start = self.start.min(self.end);
+            self.recall_producers();
         }
         let epoch = self.leader_epoch() + 1;
         let end = self.end;
@@ -259,8 +261,8 @@ impl Log {
             return Ok(base);
         }
         let base = self.append(batch)?;
-        if header.producer_id >= 0 {
-            self.producers.remember(&header, base);
+        if let Some(sent) = Sent::of(&header) {
+            self.producers.remember(sent, base);
         }
         Ok(base)
     }
@@ -331,6 +333,16 @@ impl Log {
         Ok(self.start)
     }
 
+    /// Knows of the producers what the batches tell that are left.
+    fn recall_producers(&mut self) {
+        self.producers = Producers::default();
+        for batch in &self.batches {
+            if let Some(sent) = batch.sent {
+                self.producers.remember(sent, batch.base);
+            }
+        }
+    }
+
     fn push(&mut self, header: &Header, base: i64, size: usize, place: Place) {
         let last = base.saturating_add(i64::from(header.last_offset_delta.max(0)));
         self.bytes += size;
@@ -340,6 +352,7 @@ impl Log {
             max_timestamp: header.max_timestamp,
             size,
             place,
+            sent: Sent::of(header),
         });
         self.end = last.saturating_add(1);
     }

@@ -24,6 +24,27 @@ struct Producer {
     batches: VecDeque<(i32, i32, i64)>,
 }
 
+/// What a batch says of its producer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    producer_id: i64,
+    epoch: i16,
+    first: i32,
+    last: i32,
+}
+
+impl Sent {
+    /// `None` for a batch of a producer that is not idempotent.
+    pub(super) fn of(header: &Header) -> Option<Self> {
+        (header.producer_id >= 0).then(|| Self {
+            producer_id: header.producer_id,
+            epoch: header.producer_epoch,
+            first: header.base_sequence,
+            last: header.last_sequence(),
+        })
+    }
+}
+
 impl Producers {
     /// The base offset of the same batch sent before, `None` where it is the producer's next one.
     pub(super) fn check(&self, header: &Header) -> Result<Option<i64>, Code> {
@@ -56,21 +77,19 @@ impl Producers {
         }
     }
 
-    pub(super) fn remember(&mut self, header: &Header, base: i64) {
-        if self.by_id.len() >= PRODUCERS && !self.by_id.contains_key(&header.producer_id) {
+    pub(super) fn remember(&mut self, sent: Sent, base: i64) {
+        if self.by_id.len() >= PRODUCERS && !self.by_id.contains_key(&sent.producer_id) {
             self.by_id.pop_first();
         }
-        let producer = self.by_id.entry(header.producer_id).or_insert(Producer {
-            epoch: header.producer_epoch,
+        let producer = self.by_id.entry(sent.producer_id).or_insert(Producer {
+            epoch: sent.epoch,
             batches: VecDeque::new(),
         });
-        if producer.epoch != header.producer_epoch {
-            producer.epoch = header.producer_epoch;
+        if producer.epoch != sent.epoch {
+            producer.epoch = sent.epoch;
             producer.batches.clear();
         }
-        producer
-            .batches
-            .push_back((header.base_sequence, header.last_sequence(), base));
+        producer.batches.push_back((sent.first, sent.last, base));
         if producer.batches.len() > REMEMBERED {
             producer.batches.pop_front();
         }

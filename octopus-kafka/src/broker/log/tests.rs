@@ -94,6 +94,26 @@ fn a_batch_sent_twice_is_stored_once() {
     assert_eq!(fenced, Err(code::INVALID_PRODUCER_EPOCH));
 }
 
+/// What an unclean election took away was not sent, to the new leader.
+#[test]
+fn a_batch_that_was_lost_is_taken_again() {
+    let mut log = Log::default();
+    assert_eq!(log.produce(&sequenced(0, 0), MAX, true), Ok(0));
+    assert_eq!(log.produce(&sequenced(0, 2), MAX, true), Ok(2));
+    assert_eq!(log.produce(&sequenced(0, 4), MAX, true), Ok(4));
+    log.elect(Some(4)).unwrap();
+    assert_eq!(log.end(), 4);
+    assert_eq!(
+        log.produce(&sequenced(0, 2), MAX, true),
+        Ok(2),
+        "it is there still"
+    );
+    let gap = log.produce(&sequenced(0, 6), MAX, true);
+    assert_eq!(gap, Err(code::OUT_OF_ORDER_SEQUENCE_NUMBER));
+    assert_eq!(log.produce(&sequenced(0, 4), MAX, true), Ok(4));
+    assert_eq!(log.end(), 6);
+}
+
 #[test]
 fn sequences_go_on_at_zero() {
     assert_eq!(header::sequence_after(i32::MAX, 1), 0);
