@@ -90,7 +90,7 @@ impl Machine {
         Response::FindCoordinator(response)
     }
 
-    /// A new producer id, or the next epoch of one: ids are for idempotent producers only.
+    /// A new producer id. Ids are for idempotent producers only, which go to their next epoch on their own.
     pub(super) fn init_producer_id(&mut self, request: &InitProducerIdRequest) -> Response {
         let refused = |code| {
             InitProducerIdResponse::default()
@@ -99,12 +99,8 @@ impl Machine {
                 .with_producer_epoch(-1)
         };
         let mut response = InitProducerIdResponse::default();
-        let has_transactions = request.transactional_id.as_ref().is_some_and(|id| !id.is_empty());
-        if has_transactions {
+        if request.transactional_id.is_some() {
             response = refused(code::INVALID_REQUEST);
-        } else if *request.producer_id >= 0 && (0..i16::MAX - 1).contains(&request.producer_epoch) {
-            response.producer_id = request.producer_id;
-            response.producer_epoch = request.producer_epoch + 1;
         } else {
             match self.new_producer_id() {
                 Ok(id) => response.producer_id = id.into(),

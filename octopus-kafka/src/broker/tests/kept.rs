@@ -74,11 +74,37 @@ fn committed(world: &World, topic: &str) -> Option<i64> {
 
 fn producer_id(world: &mut World) -> InitProducerIdResponse {
     let id = world.connect();
-    let request = Request::InitProducerId(InitProducerIdRequest::default());
+    let request = Request::InitProducerId(InitProducerIdRequest::default().with_transactional_id(None));
     let Response::InitProducerId(response) = world.ask(id, 4, &request) else {
         unreachable!();
     };
     response
+}
+
+/// Like Kafka: a producer without transactions goes to its next epoch on its own, whatever it says of the one before.
+#[test]
+fn a_producer_without_transactions_gets_a_new_id_each_time() {
+    let mut world = open(&Ram::default()).unwrap();
+    let id = world.connect();
+    let mut ask = |version, request: InitProducerIdRequest| {
+        let request = Request::InitProducerId(request);
+        let Response::InitProducerId(response) = world.ask(id, version, &request) else {
+            unreachable!();
+        };
+        (
+            response.error_code,
+            *response.producer_id,
+            response.producer_epoch,
+        )
+    };
+    let plain = || InitProducerIdRequest::default().with_transactional_id(None);
+    let (_, first, _) = ask(1, plain());
+    let known = plain().with_producer_id(first.into()).with_producer_epoch(4);
+    assert_eq!(ask(4, known), (0, first + 1, 0));
+    for transactional_id in ["", "t"] {
+        let named = plain().with_transactional_id(Some(text(transactional_id).into()));
+        assert_eq!(ask(4, named), (code::INVALID_REQUEST, -1, -1));
+    }
 }
 
 #[test]

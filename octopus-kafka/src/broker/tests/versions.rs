@@ -212,7 +212,9 @@ pub(super) fn requests(api: ApiKey, version: i16, topic_id: Uuid) -> Vec<Request
         ApiKey::SaslAuthenticate => vec![Request::SaslAuthenticate(
             SaslAuthenticateRequest::default().with_auth_bytes(Bytes::from_static(b"\0u\0p")),
         )],
-        ApiKey::InitProducerId => vec![Request::InitProducerId(InitProducerIdRequest::default())],
+        ApiKey::InitProducerId => vec![Request::InitProducerId(
+            InitProducerIdRequest::default().with_transactional_id(None),
+        )],
         ApiKey::OffsetForLeaderEpoch => {
             let partition = OffsetForLeaderPartition::default();
             let topic = |name| {
