@@ -6,9 +6,9 @@ use bytes::{Buf, Bytes};
 use kafka_protocol::{
     messages::{
         ApiVersionsResponse, ConsumerGroupHeartbeatResponse, CreateTopicsResponse, FindCoordinatorResponse,
-        HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse,
-        OffsetCommitResponse, OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceResponse,
-        SyncGroupResponse,
+        HeartbeatResponse, InitProducerIdResponse, JoinGroupResponse, LeaveGroupResponse,
+        ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
+        OffsetForLeaderEpochResponse, ProduceResponse, SyncGroupResponse,
     },
     protocol::{Decodable, HeaderVersion, Request},
 };
@@ -77,6 +77,7 @@ aside! {
         code => code,
     };
     HeartbeatResponse: |answer| answer.error_code;
+    InitProducerIdResponse: |answer| answer.error_code;
     JoinGroupResponse: |answer| answer.error_code;
     LeaveGroupResponse: |answer| answer.error_code;
     ListOffsetsResponse: |answer| first(&answer.topics, |topic| first(&topic.partitions, |part| part.error_code));

@@ -68,6 +68,8 @@ pub use sasl::{Mechanism, Users};
 use coordinator::Rules;
 use disk::Folder;
 use group::Committed;
+#[cfg(test)]
+pub(crate) use log::Log;
 use machine::Machine;
 use serve::Shared;
 use store::Store;

@@ -178,7 +178,7 @@ impl Cluster {
 
 /// Whether Kafka lets a topic have this name: 1 to 249 letters, digits, dots, dashes or underscores of ASCII, and not one
 /// or two dots alone.
-fn can_be_a_topic(name: &str) -> bool {
+pub(crate) fn can_be_a_topic(name: &str) -> bool {
     (1..=TOPIC_NAME).contains(&name.len())
         && !matches!(name, "." | "..")
         && name

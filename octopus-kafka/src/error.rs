@@ -23,6 +23,7 @@ pub enum Api {
     Fetch,
     FindCoordinator,
     Heartbeat,
+    InitProducerId,
     JoinGroup,
     LeaveGroup,
     ListOffsets,
@@ -59,6 +60,8 @@ pub enum Kind {
     Unsupported,
     /// A name that no topic can have; Kafka was not asked [ER-01].
     InvalidTopic,
+    /// A producer holds as many bytes as it may; Kafka was not asked.
+    Full,
     /// Kafka's own error code.
     Response(ResponseError),
 }
@@ -74,6 +77,7 @@ impl Api {
             (ApiKey::Fetch, Self::Fetch),
             (ApiKey::FindCoordinator, Self::FindCoordinator),
             (ApiKey::Heartbeat, Self::Heartbeat),
+            (ApiKey::InitProducerId, Self::InitProducerId),
             (ApiKey::JoinGroup, Self::JoinGroup),
             (ApiKey::LeaveGroup, Self::LeaveGroup),
             (ApiKey::ListOffsets, Self::ListOffsets),
@@ -133,6 +137,7 @@ impl fmt::Display for Kind {
             Self::SignIn(why) => write!(f, "no sign-in to {why}"),
             Self::Unsupported => f.write_str("the broker speaks no version of it that we do"),
             Self::InvalidTopic => f.write_str("a name that no topic can have"),
+            Self::Full => f.write_str("too many bytes wait to be written"),
             Self::Response(code) => write!(f, "Kafka answered {code:?}"),
         }
     }
@@ -147,6 +152,7 @@ impl From<Error> for octopus_core::Error {
             Kind::Timeout | Kind::Closed { .. } | Kind::TooLarge => Self::KafkaRetriable,
             Kind::Malformed | Kind::SignIn(_) => Self::KafkaFailed,
             Kind::Unsupported | Kind::InvalidTopic => Self::KafkaInvalid,
+            Kind::Full => Self::Throttled,
             Kind::Response(code) => row(error.api, code),
         }
     }

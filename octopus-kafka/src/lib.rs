@@ -9,7 +9,7 @@
 //! use octopus_core::{AutoOffsetReset, FetchPlan, Name, Open, Records, Settings, TopicPartition};
 //! use octopus_kafka::{
 //!     Cluster, Config, broker,
-//!     records::{BatchWriter, Compression},
+//!     producer::{self, NewRecord},
 //! };
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -20,10 +20,11 @@
 //! cluster.reach(within).await?;
 //!
 //! cluster.create_topic("runs", within).await?;
-//! let mut batch = BatchWriter::new(Compression::Zstd);
-//! batch.push(0, None, Some(b"{\"step\":7}"), &[]);
-//! let offset = cluster.produce("runs", batch.finish(), within).await?;
-//! assert_eq!(offset, 0);
+//! let producer = cluster.producer(producer::Config::default());
+//! let mut run = NewRecord::default();
+//! run.value = Some("{\"step\":7}".into());
+//! let written = producer.send("runs", run, within).await?;
+//! assert_eq!(written.offset, Some(0));
 //!
 //! let mut settings = Settings::default();
 //! settings.auto_offset_reset = AutoOffsetReset::Earliest;
@@ -58,6 +59,7 @@ mod large;
 mod pace;
 mod pool;
 mod position;
+pub mod producer;
 pub mod records;
 pub mod security;
 #[cfg(feature = "testing")]
@@ -69,4 +71,5 @@ pub use cluster::Cluster;
 pub use config::{Config, GroupProtocol};
 pub use consumer::{Consumer, Polled, Signal};
 pub use error::{Api, Error, Kind};
+pub use producer::Producer;
 pub use security::Security;

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The client id of requests that are no consumer's.
-const CLIENT_ID: &str = "octopus";
+pub(super) const CLIENT_ID: &str = "octopus";
 /// The longest that one broker is waited for while others may be there.
 const ONE_BROKER: Duration = Duration::from_secs(5);
 /// The least time between two rounds over all brokers.
@@ -158,6 +158,7 @@ impl Cluster {
                         | Kind::Unsupported
                         | Kind::InvalidTopic
                         | Kind::TooLarge
+                        | Kind::Full
                         | Kind::Response(_) => Kind::Unreachable("any broker in time".into()),
                     };
                     return Err(Error::new(api, kind));

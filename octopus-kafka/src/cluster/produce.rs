@@ -4,17 +4,19 @@ use bytes::Bytes;
 use kafka_protocol::{
     error::{ParseResponseErrorCode, ResponseError},
     messages::{
-        ProduceRequest, TopicName as KafkaTopic,
+        InitProducerIdRequest, ProduceRequest, TopicName as KafkaTopic,
         produce_request::{PartitionProduceData, TopicProduceData},
+        produce_response::PartitionProduceResponse,
     },
     protocol::StrBytes,
 };
 use tokio::time::{Instant, sleep_until};
 
-use super::{Class, Cluster, Topic, TopicInfo};
+use super::{Class, Cluster, Topic, TopicInfo, ask::CLIENT_ID, ask_on};
 use crate::{
     backoff,
     error::{Api, Error, Kind},
+    pool::Lease,
 };
 
 /// The time that Kafka has for it, in milliseconds.
@@ -34,7 +36,8 @@ impl Cluster {
                 | Kind::Malformed
                 | Kind::SignIn(_)
                 | Kind::Unsupported
-                | Kind::InvalidTopic => false,
+                | Kind::InvalidTopic
+                | Kind::Full => false,
             };
             let next = Instant::now() + backoff::wait(tries, u64::from(tries));
             if !again || next >= deadline {
@@ -47,6 +50,18 @@ impl Cluster {
     }
 
     async fn write_once(&self, topic: &str, batch: &Bytes, deadline: Instant) -> Result<i64, Error> {
+        let lease = self.lease_to_leader(topic, deadline).await?;
+        let written = self
+            .produce_on(&lease, topic, batch, TIMEOUT_MS, deadline)
+            .await?;
+        match written.error_code.err() {
+            None => Ok(written.base_offset),
+            Some(code) => Err(Error::response(Api::Produce, code)),
+        }
+    }
+
+    /// A connection to the leader of a topic's partition 0, to write on.
+    pub(crate) async fn lease_to_leader(&self, topic: &str, deadline: Instant) -> Result<Lease, Error> {
         let refused = |code| Err(Error::response(Api::Produce, code));
         let leader = match self.topic(topic, deadline).await? {
             Topic::Known(TopicInfo {
@@ -56,25 +71,49 @@ impl Cluster {
             Topic::Missing => return refused(ResponseError::UnknownTopicOrPartition),
             Topic::Denied => return refused(ResponseError::TopicAuthorizationFailed),
         };
-        let make = |_| request(topic, batch);
-        let (response, _) = self
-            .request(leader, Class::Produce, "octopus", 3..=9, make, deadline)
-            .await?;
-        let written = response
-            .responses
-            .first()
-            .and_then(|topic| topic.partition_responses.first());
-        let Some(written) = written else {
-            return Err(Error::new(Api::Produce, Kind::Malformed));
+        self.lease_for(leader, Class::Produce, "", Api::Produce, deadline)
+            .await
+    }
+
+    /// Asks for a batch to be appended to a topic's partition 0, and acknowledged within so many milliseconds by all
+    /// replicas in sync. Gives what is said of the partition, which may be a refusal. Not tried again.
+    pub(crate) async fn produce_on(
+        &self,
+        lease: &Lease,
+        topic: &str,
+        batch: &Bytes,
+        timeout_ms: i32,
+        deadline: Instant,
+    ) -> Result<PartitionProduceResponse, Error> {
+        let make = |_| request(topic, batch, timeout_ms);
+        let (response, _) = ask_on(lease, CLIENT_ID, 3..=9, make, deadline).await?;
+        let answers = response.responses.into_iter();
+        answers
+            .filter(|answer| answer.name.as_str() == topic)
+            .flat_map(|answer| answer.partition_responses)
+            .find(|answer| answer.index == 0)
+            .ok_or_else(|| Error::new(Api::Produce, Kind::Malformed))
+    }
+
+    /// A producer id that nobody had before, and its first epoch.
+    pub(crate) async fn producer_id(&self, deadline: Instant) -> Result<(i64, i16), Error> {
+        let make = || {
+            InitProducerIdRequest::default()
+                .with_transactional_id(None)
+                .with_transaction_timeout_ms(i32::MAX)
         };
-        match written.error_code.err() {
-            None => Ok(written.base_offset),
-            Some(code) => Err(Error::response(Api::Produce, code)),
+        let answer = self.ask_any(0..=4, make, deadline).await?;
+        match answer.error_code.err() {
+            Some(code) => Err(Error::response(Api::InitProducerId, code)),
+            None if answer.producer_id.0 < 0 || answer.producer_epoch < 0 => {
+                Err(Error::new(Api::InitProducerId, Kind::Malformed))
+            }
+            None => Ok((answer.producer_id.0, answer.producer_epoch)),
         }
     }
 }
 
-fn request(topic: &str, batch: &Bytes) -> ProduceRequest {
+fn request(topic: &str, batch: &Bytes, timeout_ms: i32) -> ProduceRequest {
     let partition = PartitionProduceData::default()
         .with_index(0)
         .with_records(Some(batch.clone()));
@@ -83,6 +122,6 @@ fn request(topic: &str, batch: &Bytes) -> ProduceRequest {
         .with_partition_data(vec![partition]);
     ProduceRequest::default()
         .with_acks(-1)
-        .with_timeout_ms(TIMEOUT_MS)
+        .with_timeout_ms(timeout_ms)
         .with_topic_data(vec![topic])
 }

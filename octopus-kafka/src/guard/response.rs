@@ -56,6 +56,11 @@ const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
         &[(0, LAST, I16), (0, LAST, Text), (0, LAST, Blob), (1, LAST, I64)],
     ),
     (ApiKey::OffsetForLeaderEpoch, 4, EPOCH_ENDS),
+    (
+        ApiKey::InitProducerId,
+        2,
+        &[(0, LAST, I32), (0, LAST, I16), (0, LAST, I64), (0, LAST, I16)],
+    ),
 ];
 
 const PRODUCE: &[Field] = &[

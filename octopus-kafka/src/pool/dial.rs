@@ -90,6 +90,7 @@ impl Broker {
                         | Kind::Unsupported
                         | Kind::InvalidTopic
                         | Kind::TooLarge
+                        | Kind::Full
                         | Kind::Response(_) => "a broker can't be reached",
                     };
                     tracing::warn!(address, why = %kind, "{what}");
@@ -144,6 +145,7 @@ fn unusable(address: &str, kind: &Kind) -> Kind {
         | Kind::Unsupported
         | Kind::InvalidTopic
         | Kind::TooLarge
+        | Kind::Full
         | Kind::Response(_) => Kind::Unreachable(format!("{address}: {kind}").into()),
     }
 }

@@ -13,6 +13,8 @@ use super::batch;
 /// A header to write: its name and its value, `None` for null.
 type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
+/// The bytes of records from which on a batch may get smaller when it is compressed.
+const WORTH_PACKING: usize = 128;
 /// A block in xerial's framing, unpacked.
 const SNAPPY_BLOCK: usize = 32 * 1024;
 /// The framing's magic, its version and the oldest version that reads it.
@@ -88,16 +90,46 @@ impl BatchWriter {
         self
     }
 
+    /// Makes it a batch of an idempotent producer: its id and epoch, and the sequence number of the first record.
+    pub const fn idempotent(&mut self, producer_id: i64, epoch: i16, base_sequence: i32) -> &mut Self {
+        self.producer = (producer_id, epoch, base_sequence);
+        self
+    }
+
     /// The batch's bytes.
     ///
     /// # Panics
     ///
     /// Panics if the batch has 2 GiB or more.
     #[must_use]
-    pub fn finish(self) -> Bytes {
-        let body = pack(self.compression, self.records);
+    pub fn finish(mut self) -> Bytes {
+        let records = std::mem::take(&mut self.records);
+        self.seal(self.compression, &pack(self.compression, records))
+    }
+
+    /// As [`finish`](Self::finish), and not compressed where that would make it no smaller.
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    #[must_use]
+    pub fn finish_smaller(mut self) -> Bytes {
+        let records = std::mem::take(&mut self.records);
+        if self.compression == Compression::None || records.len() < WORTH_PACKING {
+            return self.seal(Compression::None, &records);
+        }
+        let packed = pack(self.compression, records.clone());
+        if packed.len() < records.len() {
+            self.seal(self.compression, &packed)
+        } else {
+            self.seal(Compression::None, &records)
+        }
+    }
+
+    /// The batch with these records, which are compressed so.
+    fn seal(&self, compression: Compression, body: &[u8]) -> Bytes {
         let mut checked = Vec::with_capacity(body.len() + 40);
-        checked.put_i16(self.attributes | self.compression as i16);
+        checked.put_i16(self.attributes | compression as i16);
         checked.put_i32(self.last_offset_delta.unwrap_or(self.next_delta - 1));
         checked.put_i64(self.base_timestamp);
         checked.put_i64(self.max_timestamp);
@@ -105,7 +137,7 @@ impl BatchWriter {
         checked.put_i16(self.producer.1);
         checked.put_i32(self.producer.2);
         checked.put_i32(self.count);
-        checked.extend_from_slice(&body);
+        checked.extend_from_slice(body);
 
         let mut bytes = Vec::with_capacity(checked.len() + 21);
         bytes.put_i64(self.base_offset);

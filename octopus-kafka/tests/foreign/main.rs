@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, process::Command, time::Duration};
 
-use octopus_kafka::broker::{ApiKey, Broker, Config, ConnectionId, Users};
+use octopus_kafka::broker::{ApiKey, Broker, Config, ConnectionId, Users, nth};
 
 /// Runs a script of `tests/foreign/` with arguments and gives the lines that it printed; `None` without a Python.
 async fn python(script: &str, args: &[&str]) -> Option<Vec<String>> {
@@ -88,4 +88,39 @@ async fn members_of_librdkafka_share_a_group_that_the_broker_assigns_in() {
         let committed = broker.committed("g", "t");
         assert!(committed.is_some_and(|offset| offset > 0), "{committed:?}");
     }
+}
+
+/// Batches that were lost, refused, appended without an answer, or sent to a broker that has started anew: librdkafka has
+/// five of them on their way at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idempotent_producer_of_librdkafka_writes_each_record_once() {
+    const COUNT: usize = 4000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::default();
+    config.data = Some(folder.path().to_owned());
+    config.initial_rebalance_delay = Duration::ZERO;
+    let broker = Broker::start(config.clone()).await.unwrap();
+    broker.create_topic("t");
+    let faults = broker.faults();
+    faults.on(ApiKey::Produce, nth(3)).cut_after(0);
+    faults.on(ApiKey::Produce, nth(9)).error(19);
+    faults.on(ApiKey::Produce, nth(15)).error(6);
+    faults.on(ApiKey::Produce, nth(21)).cut_after(20);
+    faults.on(ApiKey::Produce, nth(27)).close();
+    let (address, count) = (broker.addr().to_string(), COUNT.to_string());
+    let args = [address.as_str(), "t", count.as_str()];
+    let anew = async {
+        let half = i64::try_from(COUNT / 2).unwrap();
+        while std::env::var_os("OCTOPUS_TEST_PYTHON").is_some() && broker.end_offset("t") < Some(half) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        config.listen = broker.addr();
+        broker.shutdown().await;
+        Broker::start(config).await.unwrap()
+    };
+    let (Some(lines), broker) = tokio::join!(python("idempotent.py", &args), anew) else {
+        return;
+    };
+    assert_eq!(lines, ["written 4000", "in order"]);
+    assert_eq!(broker.end_offset("t"), Some(i64::try_from(COUNT).unwrap()));
 }

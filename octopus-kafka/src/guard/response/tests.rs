@@ -2,9 +2,10 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
         BrokerId, ConsumerGroupHeartbeatResponse, CreateTopicsResponse, FindCoordinatorResponse, GroupId,
-        HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, ListOffsetsResponse, MetadataResponse,
-        OffsetCommitResponse, OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceResponse,
-        SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupResponse, TopicName,
+        HeartbeatResponse, InitProducerIdResponse, JoinGroupResponse, LeaveGroupResponse,
+        ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
+        OffsetForLeaderEpochResponse, ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse,
+        SyncGroupResponse, TopicName,
         consumer_group_heartbeat_response::{Assignment, TopicPartitions},
         create_topics_response::{CreatableTopicConfigs, CreatableTopicResult},
         find_coordinator_response::Coordinator,
@@ -52,10 +53,6 @@ fn text(text: &'static str) -> StrBytes {
     StrBytes::from_static_str(text)
 }
 
-fn many<T: Clone>(one: T, count: usize) -> Vec<T> {
-    vec![one; count]
-}
-
 fn produce(version: i16, [topics, partitions, records, _]: Counts) -> Option<Bytes> {
     let record = BatchIndexAndErrorMessage::default()
         .with_batch_index(3)
@@ -68,14 +65,14 @@ fn produce(version: i16, [topics, partitions, records, _]: Counts) -> Option<Byt
     }
     if version >= 8 {
         partition = partition
-            .with_record_errors(many(record, records))
+            .with_record_errors(vec![record; records])
             .with_error_message(Some(text("refused")));
     }
     let topic = TopicProduceResponse::default()
         .with_name(TopicName(text("topic")))
-        .with_partition_responses(many(partition, partitions));
+        .with_partition_responses(vec![partition; partitions]);
     let response = ProduceResponse::default()
-        .with_responses(many(topic, topics))
+        .with_responses(vec![topic; topics])
         .with_throttle_time_ms(9);
     encoded(&response, version)
 }
@@ -91,9 +88,9 @@ fn list_offsets(version: i16, [topics, partitions, ..]: Counts) -> Option<Bytes>
     }
     let topic = ListOffsetsTopicResponse::default()
         .with_name(TopicName(text("topic")))
-        .with_partitions(many(partition, partitions));
+        .with_partitions(vec![partition; partitions]);
     let response = ListOffsetsResponse::default()
-        .with_topics(many(topic, topics))
+        .with_topics(vec![topic; topics])
         .with_throttle_time_ms(9);
     encoded(&response, version)
 }
@@ -108,9 +105,9 @@ fn metadata(version: i16, [brokers, topics, partitions, nodes]: Counts) -> Optio
     let mut partition = MetadataResponsePartition::default()
         .with_partition_index(2)
         .with_leader_id(node)
-        .with_replica_nodes(many(node, nodes))
-        .with_isr_nodes(many(node, 2))
-        .with_offline_replicas(many(node, 2));
+        .with_replica_nodes(vec![node; nodes])
+        .with_isr_nodes(vec![node; 2])
+        .with_offline_replicas(vec![node; 2]);
     if version >= 7 {
         partition = partition.with_leader_epoch(8);
     }
@@ -118,7 +115,7 @@ fn metadata(version: i16, [brokers, topics, partitions, nodes]: Counts) -> Optio
         .with_error_code(5)
         .with_name(Some(TopicName(text("topic"))))
         .with_is_internal(true)
-        .with_partitions(many(partition, partitions));
+        .with_partitions(vec![partition; partitions]);
     if version >= 8 {
         topic = topic.with_topic_authorized_operations(6);
     }
@@ -127,10 +124,10 @@ fn metadata(version: i16, [brokers, topics, partitions, nodes]: Counts) -> Optio
     }
     let mut response = MetadataResponse::default()
         .with_throttle_time_ms(9)
-        .with_brokers(many(broker, brokers))
+        .with_brokers(vec![broker; brokers])
         .with_cluster_id(Some(text("cluster")))
         .with_controller_id(node)
-        .with_topics(many(topic, topics));
+        .with_topics(vec![topic; topics]);
     if (8..=10).contains(&version) {
         response = response.with_cluster_authorized_operations(3);
     }
@@ -146,8 +143,8 @@ fn offset_commit(version: i16, [topics, partitions, ..]: Counts) -> Option<Bytes
         .with_error_code(22);
     let topic = OffsetCommitResponseTopic::default()
         .with_name(TopicName(text("topic")))
-        .with_partitions(many(partition, partitions));
-    let mut response = OffsetCommitResponse::default().with_topics(many(topic, topics));
+        .with_partitions(vec![partition; partitions]);
+    let mut response = OffsetCommitResponse::default().with_topics(vec![topic; topics]);
     if version >= 3 {
         response = response.with_throttle_time_ms(9);
     }
@@ -166,9 +163,9 @@ fn offset_fetch(version: i16, [topics, partitions, groups, _]: Counts) -> Option
         }
         let topic = OffsetFetchResponseTopic::default()
             .with_name(TopicName(text("topic")))
-            .with_partitions(many(partition, partitions));
+            .with_partitions(vec![partition; partitions]);
         let mut response = OffsetFetchResponse::default()
-            .with_topics(many(topic, topics))
+            .with_topics(vec![topic; topics])
             .with_error_code(16);
         if version >= 3 {
             response = response.with_throttle_time_ms(9);
@@ -183,14 +180,14 @@ fn offset_fetch(version: i16, [topics, partitions, groups, _]: Counts) -> Option
         .with_error_code(3);
     let topic = OffsetFetchResponseTopics::default()
         .with_name(TopicName(text("topic")))
-        .with_partitions(many(partition, partitions));
+        .with_partitions(vec![partition; partitions]);
     let group = OffsetFetchResponseGroup::default()
         .with_group_id(GroupId(text("group")))
-        .with_topics(many(topic, topics))
+        .with_topics(vec![topic; topics])
         .with_error_code(16);
     let response = OffsetFetchResponse::default()
         .with_throttle_time_ms(9)
-        .with_groups(many(group, groups));
+        .with_groups(vec![group; groups]);
     encoded(&response, version)
 }
 
@@ -207,7 +204,7 @@ fn find_coordinator(version: i16, [coordinators, ..]: Counts) -> Option<Bytes> {
             .with_port(9092)
             .with_error_code(15)
             .with_error_message(Some(text("why")));
-        response = response.with_coordinators(many(coordinator, coordinators));
+        response = response.with_coordinators(vec![coordinator; coordinators]);
     } else {
         response = response
             .with_error_code(15)
@@ -232,7 +229,7 @@ fn join_group(version: i16, [members, ..]: Counts) -> Option<Bytes> {
         .with_protocol_name(Some(text("range")))
         .with_leader(text("leader"))
         .with_member_id(text("member"))
-        .with_members(many(member, members));
+        .with_members(vec![member; members]);
     if version >= 2 {
         response = response.with_throttle_time_ms(9);
     }
@@ -261,7 +258,7 @@ fn leave_group(version: i16, [members, ..]: Counts) -> Option<Bytes> {
         .with_throttle_time_ms(9)
         .with_error_code(25);
     if version >= 3 {
-        response = response.with_members(many(member, members));
+        response = response.with_members(vec![member; members]);
     }
     encoded(&response, version)
 }
@@ -282,7 +279,7 @@ fn sync_group(version: i16, _: Counts) -> Option<Bytes> {
 fn consumer_heartbeat(version: i16, [topics, partitions, ..]: Counts) -> Option<Bytes> {
     let topic = TopicPartitions::default()
         .with_topic_id(Uuid::from_u128(7))
-        .with_partitions(many(3, partitions));
+        .with_partitions(vec![3; partitions]);
     let mut response = ConsumerGroupHeartbeatResponse::default()
         .with_throttle_time_ms(9)
         .with_error_code(110)
@@ -292,7 +289,7 @@ fn consumer_heartbeat(version: i16, [topics, partitions, ..]: Counts) -> Option<
         .with_heartbeat_interval_ms(5000);
     // Nothing of either is no assignment.
     if topics + partitions > 0 {
-        let assignment = Assignment::default().with_topic_partitions(many(topic, topics));
+        let assignment = Assignment::default().with_topic_partitions(vec![topic; topics]);
         response = response.with_assignment(Some(assignment));
     }
     encoded(&response, version)
@@ -314,21 +311,21 @@ fn create_topics(version: i16, [topics, configs, ..]: Counts) -> Option<Bytes> {
             .with_num_partitions(3)
             .with_replication_factor(2)
             .with_topic_config_error_code(29)
-            .with_configs(Some(many(config, configs)));
+            .with_configs(Some(vec![config; configs]));
     }
     if version >= 7 {
         topic = topic.with_topic_id(Uuid::from_u128(7));
     }
     let response = CreateTopicsResponse::default()
         .with_throttle_time_ms(9)
-        .with_topics(many(topic, topics));
+        .with_topics(vec![topic; topics]);
     encoded(&response, version)
 }
 
 fn sasl_handshake(version: i16, [mechanisms, ..]: Counts) -> Option<Bytes> {
     let response = SaslHandshakeResponse::default()
         .with_error_code(33)
-        .with_mechanisms(many(text("PLAIN"), mechanisms));
+        .with_mechanisms(vec![text("PLAIN"); mechanisms]);
     encoded(&response, version)
 }
 
@@ -428,7 +425,21 @@ fn spoken() -> Vec<Spoken> {
             |_| 2,
             epoch_ends
         ),
+        spoken!(
+            InitProducerId,
+            InitProducerIdResponse,
+            0..=4,
+            |_| 0,
+            init_producer_id
+        ),
     ]
+}
+
+fn init_producer_id(version: i16, _: Counts) -> Option<Bytes> {
+    encoded(
+        &InitProducerIdResponse::default().with_producer_id(7.into()),
+        version,
+    )
 }
 
 fn epoch_ends(version: i16, [topics, partitions, ..]: Counts) -> Option<Bytes> {
@@ -438,10 +449,10 @@ fn epoch_ends(version: i16, [topics, partitions, ..]: Counts) -> Option<Bytes> {
         .with_end_offset(12);
     let topic = OffsetForLeaderTopicResult::default()
         .with_topic(TopicName(text("topic")))
-        .with_partitions(many(partition, partitions));
+        .with_partitions(vec![partition; partitions]);
     let response = OffsetForLeaderEpochResponse::default()
         .with_throttle_time_ms(9)
-        .with_topics(many(topic, topics));
+        .with_topics(vec![topic; topics]);
     encoded(&response, version)
 }
 
