@@ -34,7 +34,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    io::{DuplexStream, duplex},
+    net::TcpListener,
+    sync::mpsc,
+    task::JoinHandle,
+};
 use uuid::Uuid;
 
 mod api;
@@ -76,6 +81,9 @@ use store::Store;
 
 /// From which length on a file of records is followed by another one.
 const SEGMENT: u64 = 64 << 20;
+
+/// What a stream within the process holds in each direction, in bytes.
+const STREAM_BYTES: usize = 64 << 10;
 
 /// How a broker is set up.
 #[derive(Debug, Clone)]
@@ -158,6 +166,8 @@ pub struct Broker {
     faults: Faults,
     serving: JoinHandle<()>,
     timing: JoinHandle<()>,
+    /// To who serves streams, where it does not listen.
+    door: Option<mpsc::UnboundedSender<DuplexStream>>,
 }
 
 /// A request that the broker received.
@@ -251,7 +261,42 @@ impl Broker {
             serving: tokio::spawn(serve::serve(listener, Arc::clone(&shared))),
             timing: tokio::spawn(serve::keep_time(Arc::clone(&shared))),
             shared,
+            door: None,
         })
+    }
+
+    /// A broker that does not listen: it serves the streams of [`connect`](Self::connect), in tasks of the tokio runtime
+    /// that this is called in. It keeps nothing in a folder, and draws its ids from `seed`; with a clock that is paused
+    /// it does the same each time.
+    #[must_use]
+    pub fn detached(config: &Config, seed: u64) -> Self {
+        let advertised = config.advertised.clone();
+        let (host, port) =
+            advertised.unwrap_or_else(|| (config.listen.ip().to_string(), config.listen.port()));
+        let faults = Faults::default();
+        let settings = config.settings(Node { id: 1, host, port });
+        let machine = Machine::new(settings, faults.clone(), seed);
+        let shared = Arc::new(Shared::new(machine, config.max_frame_bytes));
+        let (door, streams) = mpsc::unbounded_channel();
+        Self {
+            addr: config.listen,
+            faults,
+            serving: tokio::spawn(serve::serve_streams(streams, Arc::clone(&shared))),
+            timing: tokio::spawn(serve::keep_time(Arc::clone(&shared))),
+            shared,
+            door: Some(door),
+        }
+    }
+
+    /// A client's end of a new stream to a broker that is [`detached`](Self::detached); of one that listens it is closed.
+    #[must_use]
+    pub fn connect(&self) -> DuplexStream {
+        let (client, served) = duplex(STREAM_BYTES);
+        if let Some(door) = &self.door {
+            // One that was shut down serves nobody: the stream is closed.
+            let _ = door.send(served);
+        }
+        client
     }
 
     /// Where it listens.

@@ -6,7 +6,13 @@ mod create;
 mod metadata;
 mod produce;
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
@@ -17,13 +23,13 @@ pub(crate) use self::ask::ask_on;
 pub(crate) use self::metadata::{Topic, TopicInfo};
 pub(crate) use crate::pool::{Class, Origin};
 use crate::{
-    Config, GroupProtocol, Security,
+    Config, GroupProtocol,
     error::{Api, Error},
     fetcher,
     frame::Budget,
     group::{CLASSIC, CONSUMER},
     pool::Pool,
-    transport,
+    transport::{self, Dialer},
 };
 
 /// One cluster, shared by all that speak to it; clones are the same one.
@@ -50,15 +56,16 @@ impl Cluster {
     /// The cluster of these settings.
     #[must_use]
     pub fn new(config: Config) -> Self {
+        let dialer = transport::dialer(config.security.tls.clone());
+        Self::over(config, dialer, RandomState::new().hash_one(0))
+    }
+
+    /// As [`new`](Self::new), with streams of this dialer's, and waits that `chance` spreads.
+    pub(crate) fn over(config: Config, dialer: Dialer, chance: u64) -> Self {
         let budget = Budget::new(config.fetch_memory);
-        let Security { tls, sasl } = config.security.clone();
-        let pool = Pool::new(
-            transport::dialer(tls),
-            sasl,
-            config.control_frame,
-            config.fetch_frame,
-            budget,
-        );
+        let sasl = config.security.sasl.clone();
+        let (control, fetch) = (config.control_frame, config.fetch_frame);
+        let pool = Pool::new(dialer, sasl, control, fetch, budget, chance);
         Self(Arc::new(Inner {
             config,
             pool,
@@ -169,6 +176,13 @@ impl Cluster {
         let now = Instant::now();
         let half = deadline.saturating_duration_since(now) / 2;
         deadline.min(now + half.max(LEAST_TRY))
+    }
+
+    /// The places on connections that are taken, the bytes that large answers hold, and those that consumers keep.
+    #[cfg(feature = "testing")]
+    pub(crate) fn taken(&self) -> (usize, usize, usize) {
+        let (places, answers) = self.0.pool.taken();
+        (places, answers, fetcher::taken(&self.0.kept))
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -24,6 +24,8 @@ use tokio::{
 use uuid::Uuid;
 
 pub(crate) use self::kept::budget;
+#[cfg(feature = "testing")]
+pub(crate) use self::kept::taken;
 use self::{
     flight::{Asked, Flight, KEPT_FOR},
     kept::Kept,

@@ -54,6 +54,12 @@ impl Budget {
             .ok()
     }
 
+    /// The bytes that are taken.
+    #[cfg(feature = "testing")]
+    pub(crate) fn taken(&self) -> usize {
+        (self.units - self.permits.available_permits()) * UNIT
+    }
+
     #[cfg(test)]
     pub(crate) fn left(&self) -> usize {
         self.permits.available_permits() * UNIT

@@ -5,9 +5,8 @@ mod broker;
 mod dial;
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt,
-    hash::RandomState,
     ops::{Deref, RangeInclusive},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
@@ -34,7 +33,7 @@ const IDLE: Duration = Duration::from_secs(240);
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// What a connection is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     /// Heartbeats only, behind nothing else.
     Beat,
@@ -95,7 +94,7 @@ impl Class {
 /// All connections.
 pub(crate) struct Pool {
     links: Arc<Links>,
-    brokers: Mutex<HashMap<Arc<str>, Arc<Broker>>>,
+    brokers: Mutex<BTreeMap<Arc<str>, Arc<Broker>>>,
     swept: Mutex<Instant>,
 }
 
@@ -107,7 +106,7 @@ struct Links {
     fetch_frame: usize,
     budget: Budget,
     /// So that processes that lost the same broker do not come back in step.
-    chance: RandomState,
+    chance: u64,
 }
 
 /// The connection that an answer came on, without keeping it.
@@ -150,13 +149,14 @@ pub(crate) enum Standing {
 }
 
 impl Pool {
-    /// No connections yet. The bounds of frames are in bytes.
+    /// No connections yet. The bounds of frames are in bytes; `chance` is a number that no other process has.
     pub(crate) fn new(
         dialer: Dialer,
         sasl: Option<Sasl>,
         control_frame: usize,
         fetch_frame: usize,
         budget: Budget,
+        chance: u64,
     ) -> Self {
         Self {
             links: Arc::new(Links {
@@ -165,7 +165,7 @@ impl Pool {
                 control_frame,
                 fetch_frame,
                 budget,
-                chance: RandomState::new(),
+                chance,
             }),
             brokers: Mutex::default(),
             swept: Mutex::new(Instant::now()),
@@ -213,6 +213,7 @@ impl Pool {
                 Found::Free(held, permit) => (held, permit),
                 Found::Full(held) => {
                     tokio::select! {
+                        biased;
                         Ok(permit) = Arc::clone(&held.places).acquire_owned() => (held, permit),
                         () = held.connection.ended() => continue,
                         () = sleep_until(deadline) => return Err(late(Kind::Timeout)),
@@ -252,6 +253,13 @@ impl Pool {
     pub(crate) fn standing(&self, address: &str) -> Standing {
         let broker = lock(&self.brokers).get(address).map(Arc::clone);
         broker.map_or(Standing::Untried, |broker| broker.standing())
+    }
+
+    /// How many places on connections are taken, and the bytes that large answers hold.
+    #[cfg(feature = "testing")]
+    pub(crate) fn taken(&self) -> (usize, usize) {
+        let places = lock(&self.brokers).values().map(|broker| broker.taken()).sum();
+        (places, self.links.budget.taken())
     }
 
     fn broker(&self, address: &str) -> Arc<Broker> {

@@ -10,6 +10,7 @@ mod closed;
 mod keeper;
 mod node;
 mod nodes;
+mod played;
 mod ports;
 mod release;
 
@@ -20,6 +21,7 @@ pub use self::{
     closed::ClosedPort,
     node::{Node, Secured},
     nodes::Nodes,
+    played::Taken,
     release::Release,
 };
 use tokio::sync::OnceCell;

@@ -9,8 +9,8 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream},
+    net::TcpListener,
     sync::{Notify, mpsc},
     task::JoinSet,
 };
@@ -119,8 +119,10 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            biased;
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
+                    let _ = stream.set_nodelay(true);
                     connections.spawn(converse(stream, Arc::clone(&shared)));
                 }
                 // Out of descriptors, most likely: others must end first.
@@ -131,6 +133,22 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         }
     }
     drop(listener);
+    connections.shutdown().await;
+}
+
+/// Serves these streams until it is told to stop, and then closes them all.
+pub(crate) async fn serve_streams(mut streams: mpsc::UnboundedReceiver<DuplexStream>, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(stream) = streams.recv() => {
+                connections.spawn(converse(stream, Arc::clone(&shared)));
+            }
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = shared.stop.notified() => break,
+        }
+    }
     connections.shutdown().await;
 }
 
@@ -149,6 +167,7 @@ pub(crate) async fn keep_time(shared: Arc<Shared>) {
             }
         };
         tokio::select! {
+            biased;
             () = due => shared.with(|machine, now| machine.handle_timeout(now)),
             () = shared.rearm.notified() => {}
         }
@@ -167,8 +186,7 @@ impl Drop for Guest {
     }
 }
 
-async fn converse(mut stream: TcpStream, shared: Arc<Shared>) {
-    let _ = stream.set_nodelay(true);
+async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<Shared>) {
     let (id, mut steps) = shared.connect();
     let guest = Guest { id, shared };
     let mut input = BytesMut::new();
@@ -178,7 +196,7 @@ async fn converse(mut stream: TcpStream, shared: Arc<Shared>) {
 
 /// One request at a time: a frame is read only when the one before was answered.
 async fn turns(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     input: &mut BytesMut,
     steps: &mut mpsc::UnboundedReceiver<Step>,
     guest: &Guest,
@@ -201,7 +219,11 @@ async fn turns(
 }
 
 /// The next frame without its length, `None` at the end and for a length that is no frame's.
-async fn frame(stream: &mut TcpStream, input: &mut BytesMut, max_bytes: usize) -> io::Result<Option<Bytes>> {
+async fn frame(
+    stream: &mut (impl AsyncRead + Unpin),
+    input: &mut BytesMut,
+    max_bytes: usize,
+) -> io::Result<Option<Bytes>> {
     let length = loop {
         if let Some(length) = input.first_chunk::<4>() {
             break i32::from_be_bytes(*length);

@@ -25,6 +25,12 @@ pub(crate) fn budget() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(BUDGET_BYTES / PERMIT_BYTES))
 }
 
+/// The bytes of the budget that are taken.
+#[cfg(feature = "testing")]
+pub(crate) fn taken(budget: &Semaphore) -> usize {
+    BUDGET_BYTES - budget.available_permits() * PERMIT_BYTES
+}
+
 /// What one consumer keeps of each topic.
 #[derive(Debug, Default)]
 pub(super) struct Kept {

@@ -54,6 +54,7 @@ pub(super) async fn drive(group: Arc<Group>) {
         group.membership().signalling = false;
         group.changes.send_modify(|changes| *changes += 1);
         tokio::select! {
+            biased;
             (number, answer) = ready(&mut flight) => {
                 flight = None;
                 group.membership().member.answered(number, answer, Instant::now().into_std());

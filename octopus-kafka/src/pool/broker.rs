@@ -1,7 +1,7 @@
 //! The connections to one address.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt,
     pin::pin,
     sync::{Arc, Mutex, Weak},
@@ -18,14 +18,14 @@ use super::{Class, IDLE, Links, NoConnection, Standing, dial::Dial, lock};
 use crate::{connection::Connection, error::Kind};
 
 /// Each party's place among the exclusive leases of a class.
-type Parties = HashMap<(Class, Box<str>), Weak<OwnedSemaphorePermit>>;
+type Parties = BTreeMap<(Class, Box<str>), Weak<OwnedSemaphorePermit>>;
 
 pub(super) struct Broker {
     pub(super) address: Arc<str>,
     pub(super) links: Arc<Links>,
-    held: Mutex<HashMap<Class, Vec<Arc<Held>>>>,
+    held: Mutex<BTreeMap<Class, Vec<Arc<Held>>>>,
     /// The most exclusive leases at once, those counted whose answer is still awaited.
-    places: Mutex<HashMap<Class, Arc<Semaphore>>>,
+    places: Mutex<BTreeMap<Class, Arc<Semaphore>>>,
     /// The parties that hold such a lease, each by its one place.
     parties: Mutex<Parties>,
     /// Tells those who wait for a place that a party got one.
@@ -254,6 +254,19 @@ impl Broker {
         }
     }
 
+    /// How many places on its connections are taken.
+    #[cfg(feature = "testing")]
+    pub(super) fn taken(&self) -> usize {
+        let held = lock(&self.held);
+        let of_class = |(class, held): (&Class, &Vec<Arc<Held>>)| {
+            let places = held
+                .iter()
+                .map(|held| class.together() - held.places.available_permits());
+            places.sum::<usize>()
+        };
+        held.iter().map(of_class).sum()
+    }
+
     /// Closes what is at fault or was idle for long; whether anything is left to know of the address.
     pub(super) fn sweep(&self, now: Instant) -> bool {
         let mut held = lock(&self.held);
@@ -272,7 +285,7 @@ impl Broker {
 
 impl Broker {
     /// Looks for connections whose broker is silent, and gives the time since when the others are doubted.
-    fn doubt(&self, held: &HashMap<Class, Vec<Arc<Held>>>, now: Instant) -> Option<Instant> {
+    fn doubt(&self, held: &BTreeMap<Class, Vec<Arc<Held>>>, now: Instant) -> Option<Instant> {
         let quick = held.iter().filter(|(class, _)| class.is_quick());
         let silent = quick.flat_map(|(_, held)| held);
         let since = silent

@@ -1,6 +1,10 @@
 //! Opening connections to one address: one at a time, at a pace, and after a failure not at once again.
 
-use std::{hash::BuildHasher as _, sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
@@ -96,7 +100,8 @@ impl Broker {
                     tracing::warn!(address, why = %kind, "{what}");
                 }
                 dial.failures = dial.failures.saturating_add(1);
-                let chance = self.links.chance.hash_one((address, dial.failures));
+                let hasher = BuildHasherDefault::<DefaultHasher>::default();
+                let chance = hasher.hash_one((self.links.chance, address, dial.failures));
                 let next = Instant::now() + backoff::wait(dial.failures, chance);
                 dial.next = Some(next);
                 dial.why = Some(kind.clone());
