@@ -1,6 +1,7 @@
 //! One consumer's place in its group: the member, the task that drives it, and the group's committed offsets.
 
 mod assignor;
+mod commit;
 mod consumer_protocol;
 mod drive;
 mod member;
@@ -18,7 +19,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use kafka_protocol::messages::BrokerId;
 use octopus_core::Error;
 use tokio::{
     sync::{Notify, watch},
@@ -29,10 +29,7 @@ use self::{
     member::{Identity, Timing},
     protocol::Member,
 };
-use crate::{
-    cluster::{Cluster, Origin},
-    consumer::Signal,
-};
+use crate::{cluster::Cluster, consumer::Signal};
 
 /// The versions of JoinGroup, with which the classic protocol begins.
 pub(crate) const CLASSIC: RangeInclusive<i16> = 3..=9;
@@ -63,10 +60,8 @@ pub(crate) struct Group {
     woken: Notify,
     /// Counts the member's changes, for those who wait for one.
     changes: watch::Sender<u64>,
-    /// Held while a commit is in flight, so that none overtakes another.
+    /// Held until a commit's answer came or never will, so that none overtakes another.
     commits: Arc<tokio::sync::Mutex<()>>,
-    /// Where the answer to the last commit is owed.
-    owed: Mutex<Option<(BrokerId, Origin)>>,
     signal: Box<dyn Fn(Signal) + Send + Sync>,
 }
 
@@ -123,7 +118,6 @@ impl Group {
             woken: Notify::new(),
             changes: watch::Sender::new(0),
             commits: Arc::default(),
-            owed: Mutex::default(),
             signal: Box::new(signal),
         })
     }

@@ -13,10 +13,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::broker::{Broker, Found, Held};
 use crate::{
@@ -118,13 +115,8 @@ pub(crate) struct Origin(Weak<Held>);
 #[derive(Debug)]
 pub(crate) struct Lease {
     held: Arc<Held>,
-    place: Arc<Place>,
-}
-
-#[derive(Debug)]
-struct Place {
-    _on_connection: OwnedSemaphorePermit,
-    _at_broker: Option<Arc<OwnedSemaphorePermit>>,
+    /// Its place on the connection, and at the broker; and what else is held for as long.
+    hold: Hold,
 }
 
 /// Why there is no connection.
@@ -237,11 +229,8 @@ impl Pool {
                     }
                 }
             };
-            let place = Arc::new(Place {
-                _on_connection: permit,
-                _at_broker: at_broker,
-            });
-            return Ok(Lease { held, place });
+            let hold = Arc::new((permit, at_broker));
+            return Ok(Lease { held, hold });
         }
     }
 
@@ -302,11 +291,20 @@ impl Lease {
         body: impl FnOnce(i16, &mut BytesMut) -> Result<(), Kind>,
         deadline: Instant,
     ) -> Result<Answer, Kind> {
-        let hold = Arc::clone(&self.place) as Hold;
+        let hold = Arc::clone(&self.hold);
         let connection = &self.held.connection;
         connection
             .send(api_key, range, client_id, body, Some(hold), deadline)
             .await
+    }
+
+    /// The same one, which holds this too for as long as its place.
+    pub(crate) fn holding(self, what: impl Send + Sync + 'static) -> Self {
+        let Self { held, hold } = self;
+        Self {
+            held,
+            hold: Arc::new((hold, what)),
+        }
     }
 
     /// Its connection, to come back to.
@@ -321,21 +319,6 @@ impl Origin {
         if let Some(held) = self.0.upgrade() {
             held.connection.poison(why);
         }
-    }
-
-    /// The same connection, where the broker still owes an answer on it: what is sent on it is done after that.
-    pub(crate) fn behind(&self) -> Option<Lease> {
-        let held = self.0.upgrade()?;
-        let owes = held.connection.fault().is_none() && held.connection.in_flight() > 0;
-        let permit = Arc::clone(&held.places)
-            .try_acquire_owned()
-            .ok()
-            .filter(|_| owes)?;
-        let place = Arc::new(Place {
-            _on_connection: permit,
-            _at_broker: None,
-        });
-        Some(Lease { held, place })
     }
 }
 

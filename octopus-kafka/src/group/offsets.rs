@@ -1,41 +1,34 @@
-//! What a group has committed: OffsetCommit and OffsetFetch.
+//! What a group has committed: OffsetFetch.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use kafka_protocol::{
     error::{ParseResponseErrorCode, ResponseError},
     messages::{
-        BrokerId, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
-        TopicName,
-        offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+        OffsetFetchRequest, OffsetFetchResponse, TopicName,
         offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics},
     },
 };
 use octopus_core::Error;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{Group, Stored, member::Identity, send::group_id};
 use crate::{
     GroupProtocol,
-    cluster::{Class, Cluster, Origin, Topic, ask_on},
+    cluster::{Class, Cluster},
     error::Api,
     pace::Pace,
 };
 
-/// The generation of a commit without a member.
-const NO_GENERATION: i32 = -1;
-/// What stands for an epoch that is not known.
-const NO_EPOCH: i32 = -1;
-
 /// The versions of OffsetCommit and OffsetFetch that know a member's epoch.
-const WITH_EPOCHS: RangeInclusive<i16> = 9..=9;
+pub(super) const WITH_EPOCHS: RangeInclusive<i16> = 9..=9;
 
 /// What came of one try that did not fail for good.
-enum Tried<T> {
+pub(super) enum Tried<T> {
     Done(T),
     /// It may be tried again; the error counts if there is no time for that.
     Again(Error),
@@ -45,29 +38,6 @@ enum Tried<T> {
 type Read = (BTreeMap<String, Stored>, bool);
 
 impl Group {
-    /// Commits positions: all or an error, the first by the order of the specification's table [CO-06] [ER-03]. While
-    /// a join is under way it waits for that, and is refused where it is of what the join gave to another. At most one commit is in flight, also where the future of one before
-    /// was dropped.
-    pub(crate) async fn commit(
-        self: &Arc<Self>,
-        stored: Vec<Stored>,
-        deadline: Instant,
-    ) -> Result<(), Error> {
-        let stored = Arc::new(stored);
-        let owned = self.membership().member.owned();
-        let mut pace = Pace::of_retries();
-        loop {
-            if self.settled(deadline).await.is_none() {
-                return Err(Error::CommitFailed);
-            }
-            match self.try_commit(&stored, owned, deadline).await? {
-                Tried::Done(()) => return Ok(()),
-                Tried::Again(error) if !pace.wait(deadline).await => return Err(error),
-                Tried::Again(_) => {}
-            }
-        }
-    }
-
     /// What the group has committed for these topics, without those that it never committed [CO-04].
     pub(crate) async fn committed(
         self: &Arc<Self>,
@@ -93,160 +63,8 @@ impl Group {
         }
     }
 
-    async fn try_commit(
-        self: &Arc<Self>,
-        stored: &Arc<Vec<Stored>>,
-        owned: Option<i32>,
-        deadline: Instant,
-    ) -> Result<Tried<()>, Error> {
-        let turn = timeout_at(deadline, Arc::clone(&self.commits).lock_owned());
-        let turn = turn.await.map_err(|_| Error::KafkaRetriable)?;
-        let (member_id, generation) = {
-            let membership = self.membership();
-            match membership.member.identity() {
-                Identity::Alone => (String::new(), NO_GENERATION),
-                Identity::Member {
-                    member_id,
-                    generation,
-                } => {
-                    let mut topics = stored.iter().map(|stored| stored.topic.as_str());
-                    if !membership.member.may_commit(owned, &mut topics) {
-                        return Err(Error::CommitFailed);
-                    }
-                    (member_id, generation)
-                }
-                Identity::Joining => return Ok(Tried::Again(Error::CommitFailed)),
-                Identity::Lost => return Err(Error::CommitFailed),
-            }
-        };
-        let sent = tokio::spawn({
-            let (group, stored) = (Arc::clone(self), Arc::clone(stored));
-            async move {
-                let _turn = turn;
-                group.send_commit(member_id, generation, &stored, deadline).await
-            }
-        });
-        match sent.await.map_err(|_| Error::Internal)? {
-            Ok(response) => self.read_commit(generation, stored, &response, deadline).await,
-            Err(error) => self.failed(error),
-        }
-    }
-
-    async fn send_commit(
-        &self,
-        member_id: String,
-        generation: i32,
-        stored: &[Stored],
-        deadline: Instant,
-    ) -> Result<OffsetCommitResponse, crate::Error> {
-        let topics = stored.iter().map(|stored| {
-            let partition = OffsetCommitRequestPartition::default()
-                .with_partition_index(0)
-                .with_committed_offset(stored.offset)
-                .with_committed_leader_epoch(stored.leader_epoch.unwrap_or(NO_EPOCH))
-                .with_committed_metadata(Some(stored.metadata.to_string().into()));
-            OffsetCommitRequestTopic::default()
-                .with_name(name(&stored.topic))
-                .with_partitions(vec![partition])
-        });
-        let request = OffsetCommitRequest::default()
-            .with_group_id(group_id(self))
-            .with_generation_id_or_member_epoch(generation)
-            .with_member_id(member_id.into())
-            .with_topics(topics.collect());
-        let broker = self.cluster.coordinator(&self.id, deadline).await?;
-        let owed = self.owed().take().filter(|(of, _)| *of == broker);
-        let behind = owed.and_then(|(_, origin)| origin.behind());
-        let lease = match behind {
-            Some(lease) => lease,
-            None => {
-                self.cluster
-                    .lease_for(broker, Class::Commit, "", Api::OffsetCommit, deadline)
-                    .await?
-            }
-        };
-        *self.owed() = Some((broker, lease.origin()));
-        let versions = if generation != NO_GENERATION && self.has_epochs() {
-            WITH_EPOCHS
-        } else {
-            6..=9
-        };
-        let sent = ask_on(&lease, &self.client_id, versions, |_| request, deadline).await;
-        if sent.is_ok() {
-            *self.owed() = None;
-        }
-        Ok(sent?.0)
-    }
-
-    async fn read_commit(
-        self: &Arc<Self>,
-        generation: i32,
-        stored: &[Stored],
-        response: &OffsetCommitResponse,
-        deadline: Instant,
-    ) -> Result<Tried<()>, Error> {
-        let mut worst: Option<Error> = None;
-        let mut again = None;
-        for Stored { topic, .. } in stored {
-            let answers = response.topics.iter().filter(|answer| *answer.name == **topic);
-            let code = answers
-                .flat_map(|answer| &answer.partitions)
-                .find(|partition| partition.partition_index == 0)
-                .map(|partition| partition.error_code.err());
-            let refused = match code {
-                Some(None) => continue,
-                Some(Some(ResponseError::UnknownTopicOrPartition | ResponseError::UnknownTopicId)) => {
-                    self.cluster.stale(topic);
-                    match self.cluster.topic(topic, deadline).await {
-                        Ok(Topic::Known(_)) => {
-                            again = Some(Error::KafkaTopicUnknown);
-                            continue;
-                        }
-                        Ok(Topic::Missing) => Error::KafkaTopicUnknown,
-                        Ok(Topic::Denied) => Error::KafkaUnauthorized,
-                        Err(error) => error.into(),
-                    }
-                }
-                Some(Some(code)) if is_again(code) => {
-                    self.moved(code);
-                    again = Some(Error::KafkaRetriable);
-                    continue;
-                }
-                Some(Some(code @ ResponseError::StaleMemberEpoch)) if generation != NO_GENERATION => {
-                    self.tell(|member, now| member.refused(code, generation, now));
-                    again = Some(Error::CommitFailed);
-                    continue;
-                }
-                Some(Some(code)) => {
-                    tracing::debug!(group = self.id, topic, %code, "a commit was refused");
-                    let contradicts = matches!(
-                        code,
-                        ResponseError::RebalanceInProgress
-                            | ResponseError::IllegalGeneration
-                            | ResponseError::UnknownMemberId
-                            | ResponseError::FencedInstanceId
-                            | ResponseError::FencedMemberEpoch
-                    );
-                    if contradicts && generation != NO_GENERATION {
-                        self.tell(|member, now| member.refused(code, generation, now));
-                    }
-                    crate::Error::response(Api::OffsetCommit, code).into()
-                }
-                None => Error::KafkaFailed,
-            };
-            if worst.as_ref().is_none_or(|worst| refused.code() < worst.code()) {
-                worst = Some(refused);
-            }
-        }
-        match (worst, again) {
-            (Some(worst), _) => Err(worst),
-            (None, Some(again)) => Ok(Tried::Again(again)),
-            (None, None) => Ok(Tried::Done(())),
-        }
-    }
-
     /// Whether members have epochs rather than generations.
-    fn has_epochs(&self) -> bool {
+    pub(super) fn has_epochs(&self) -> bool {
         self.cluster.config().group_protocol == GroupProtocol::Consumer
     }
 
@@ -402,14 +220,8 @@ impl Group {
         Ok(Tried::Done((found, omitted)))
     }
 
-    /// The connection of the last commit, while its answer is owed: the next one goes behind it, for on another one it
-    /// might overtake it and then be undone by it.
-    fn owed(&self) -> MutexGuard<'_, Option<(BrokerId, Origin)>> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What a request that failed on its way means.
-    fn failed<T>(&self, error: crate::Error) -> Result<Tried<T>, Error> {
+    pub(super) fn failed<T>(&self, error: crate::Error) -> Result<Tried<T>, Error> {
         tracing::debug!(group = self.id, %error, "a request to the group's coordinator failed");
         self.cluster.forget_coordinator(&self.id);
         let error = Error::from(error);
@@ -420,7 +232,7 @@ impl Group {
         }
     }
 
-    fn moved(&self, code: ResponseError) {
+    pub(super) fn moved(&self, code: ResponseError) {
         if code != ResponseError::CoordinatorLoadInProgress {
             self.cluster.forget_coordinator(&self.id);
         }
@@ -428,7 +240,7 @@ impl Group {
 }
 
 /// Whether the request is to be sent again.
-fn is_again(code: ResponseError) -> bool {
+pub(super) fn is_again(code: ResponseError) -> bool {
     code.is_retriable()
         && !matches!(
             code,
@@ -438,6 +250,6 @@ fn is_again(code: ResponseError) -> bool {
         )
 }
 
-fn name(topic: &str) -> TopicName {
+pub(super) fn name(topic: &str) -> TopicName {
     TopicName(topic.to_owned().into())
 }
