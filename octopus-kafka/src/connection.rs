@@ -28,6 +28,7 @@ use tokio::{
 };
 
 use crate::{
+    answer,
     error::{Api, Error, Kind},
     frame::Budget,
     versions::{Told, Versions},
@@ -90,6 +91,8 @@ struct Outgoing {
     frame: BytesMut,
     deadline: Instant,
     answer: oneshot::Sender<Result<Bytes, Lost>>,
+    /// Where the answer says how long the connection is throttled.
+    throttle_at: Option<usize>,
     hold: Option<Hold>,
 }
 
@@ -99,6 +102,7 @@ struct Awaited {
     correlation_id: i32,
     deadline: Instant,
     answer: oneshot::Sender<Result<Bytes, Lost>>,
+    throttle_at: Option<usize>,
     _hold: Option<Hold>,
 }
 
@@ -178,7 +182,7 @@ impl Connection {
                 request.encode(out, version).map_err(|_| Kind::Malformed)
             });
             let body = self
-                .exchange(frame.map_err(failed)?, None, deadline)
+                .exchange(frame.map_err(failed)?, None, None, deadline)
                 .await
                 .map_err(failed)?;
             match Versions::read(version, &body) {
@@ -192,7 +196,7 @@ impl Connection {
     }
 
     /// Sends one request in the highest common version and waits for its answer. Dropping the future forgets the
-    /// answer; the request goes out whole or not at all. `hold` falls when the broker is done with it.
+    /// answer, but for how long it says that the connection is throttled; the request goes out whole or not at all. `hold` falls when the broker is done with it.
     pub(crate) async fn send(
         &self,
         api_key: i16,
@@ -211,7 +215,8 @@ impl Connection {
             Some(body) => body(version, out),
             None => Err(Kind::Malformed),
         })?;
-        let bytes = self.exchange(frame, hold, deadline).await?;
+        let throttle_at = answer::throttle_at(api_key, version);
+        let bytes = self.exchange(frame, throttle_at, hold, deadline).await?;
         Ok(Answer { bytes, version })
     }
 
@@ -220,11 +225,17 @@ impl Connection {
         self.versions.choose(api_key, range).is_some()
     }
 
-    async fn exchange(&self, frame: BytesMut, hold: Option<Hold>, deadline: Instant) -> Result<Bytes, Kind> {
+    async fn exchange(
+        &self,
+        frame: BytesMut,
+        throttle_at: Option<usize>,
+        hold: Option<Hold>,
+        deadline: Instant,
+    ) -> Result<Bytes, Kind> {
         let Ok(pass) = timeout_at(deadline, self.shared.gate.read()).await else {
             return Err(Kind::Timeout);
         };
-        let answer = self.enqueue(frame, hold, deadline)?;
+        let answer = self.enqueue(frame, throttle_at, hold, deadline)?;
         drop(pass);
         answer.await
     }
@@ -233,6 +244,7 @@ impl Connection {
     fn enqueue(
         &self,
         frame: BytesMut,
+        throttle_at: Option<usize>,
         hold: Option<Hold>,
         deadline: Instant,
     ) -> Result<impl Future<Output = Result<Bytes, Kind>> + use<>, Kind> {
@@ -245,6 +257,7 @@ impl Connection {
             frame,
             deadline: patience,
             answer,
+            throttle_at,
             hold,
         }) {
             drop(unsent);
@@ -295,9 +308,9 @@ impl Connection {
         self.shared.lock().throttled.filter(|until| *until > now)
     }
 
-    /// The broker said that it will not read from this connection until then.
+    /// The broker said that it will not read from this connection until then, where its answer does not say so first.
     pub(crate) fn throttle(&self, until: Instant) {
-        self.shared.lock().throttled = Some(until);
+        self.shared.throttle(until);
     }
 
     /// When the broker was heard last: by an answer, or when it was connected to.
@@ -361,6 +374,10 @@ impl Shared {
 
     fn touch(&self) {
         self.lock().used = Instant::now();
+    }
+
+    fn throttle(&self, until: Instant) {
+        self.lock().throttled = Some(until);
     }
 
     /// An answer came.

@@ -94,9 +94,6 @@ impl Cluster {
             lease.poison("its answer to a fetch can't be read");
             return Err(failed(Kind::Malformed));
         };
-        if let Some(time) = response.throttled() {
-            lease.throttle(Instant::now() + time);
-        }
         let code = match response.error_code {
             0 => response.partitions.first().map_or(0, |part| part.error_code),
             code => code,
@@ -278,7 +275,8 @@ async fn exchange<R: Request<Response: Aside>>(
         lease.poison("an answer can't be read");
         return Err(Kind::Malformed);
     };
-    if let Some(time) = answer::throttled(response.throttle_time_ms()) {
+    let told = answer::throttle_at(R::KEY, version).is_some();
+    if let Some(time) = answer::throttled(response.throttle_time_ms()).filter(|_| !told) {
         lease.throttle(Instant::now() + time);
     }
     if took_back(lease, R::KEY, version, range, response.code()) {

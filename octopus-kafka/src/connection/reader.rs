@@ -6,11 +6,12 @@ use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, ReadHalf},
     sync::mpsc,
-    time::timeout_at,
+    time::{Instant, timeout_at},
 };
 
 use super::{Awaited, Lost, Shared};
 use crate::{
+    answer,
     error::Kind,
     frame::{self, Budget},
     security,
@@ -38,7 +39,7 @@ pub(super) async fn run<S: AsyncRead>(
         let Some(request) = request else {
             break ("it was closed".to_owned(), None);
         };
-        let answer = timeout_at(request.deadline, answer(&mut stream, &mut head, most, &budget));
+        let answer = timeout_at(request.deadline, next(&mut stream, &mut head, most, &budget));
         let answer = tokio::select! {
             biased;
             () = shared.ended() => break ("it was closed".to_owned(), Some((request, None))),
@@ -46,6 +47,11 @@ pub(super) async fn run<S: AsyncRead>(
         };
         match answer {
             Ok(Ok(frame)) if frame.starts_with(&request.correlation_id.to_be_bytes()) => {
+                // Whoever asked may have left: the next one must know of it.
+                let throttle = request.throttle_at.and_then(|at| answer::throttle_in(&frame, at));
+                if let Some(time) = throttle {
+                    shared.throttle(Instant::now() + time);
+                }
                 shared.hear();
                 let _ = request.answer.send(Ok(frame));
             }
@@ -84,7 +90,7 @@ pub(super) async fn run<S: AsyncRead>(
     }
 }
 
-async fn answer<S: AsyncRead>(
+async fn next<S: AsyncRead>(
     stream: &mut ReadHalf<S>,
     head: &mut Head,
     most: usize,

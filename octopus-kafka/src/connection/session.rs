@@ -163,7 +163,7 @@ impl Connection {
         let frame = request_frame(R::KEY, version, "octopus", &|out: &mut BytesMut| {
             request.encode(out, version).map_err(|_| Kind::Malformed)
         })?;
-        let bytes = self.enqueue(frame, None, deadline)?.await?;
+        let bytes = self.enqueue(frame, None, None, deadline)?.await?;
         answer::read::<R>(version, bytes).ok_or_else(|| {
             self.poison("its answer to the sign-in can't be read");
             Kind::Malformed

@@ -396,6 +396,18 @@ async fn a_throttled_connection_is_ready_again_in_time() {
     assert!(connection.is_ready(within(3)));
 }
 
+/// [ER-04] also where who asked is not there any more: the broker does not read from it either way.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_waits_for_throttles_the_connection_too() {
+    let (connection, mut peer, _) = open().await;
+    assert_eq!(ask(&connection, b"", 2).await, Err(Kind::Timeout));
+    let late = peer.request().await.correlation_id;
+    peer.answer(late, &3000i32.to_be_bytes()).await;
+    settle().await;
+    assert_eq!(connection.in_flight(), 0);
+    assert_eq!(connection.throttled(Instant::now()), Some(within(3)));
+}
+
 /// [KF-42] [K24] [ER-01] versions are chosen from what this connection's broker speaks.
 #[tokio::test(start_paused = true)]
 async fn a_request_without_a_common_version_is_not_sent() {

@@ -48,6 +48,7 @@ async fn send<S: AsyncWrite>(
             mut frame,
             deadline,
             answer,
+            throttle_at,
             hold,
         }) = next.take()
         {
@@ -61,6 +62,7 @@ async fn send<S: AsyncWrite>(
                     correlation_id,
                     deadline,
                     answer,
+                    throttle_at,
                     _hold: hold,
                 };
                 if let Err(unheard) = sent.send(request) {

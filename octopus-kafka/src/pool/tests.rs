@@ -200,21 +200,17 @@ async fn throttled_connections_are_let_alone_and_do_not_pile_up() {
     assert_eq!(world.dials(), Class::Join.most(), "none was opened in its stead");
 }
 
-/// One that is shared is no exception: a broker that throttles it reads nothing from it, and one more is not for long.
+/// One that is shared is no exception: a broker that throttles it would read from another one not for long either.
 #[tokio::test(start_paused = true)]
 async fn a_shared_connection_that_is_throttled_is_let_alone_and_waited_for() {
     let (world, pool) = World::new();
     for class in [Class::Control, Class::Beat, Class::Commit] {
         let before = world.dials();
-        for dials in 1..=class.most() {
-            let lease = lease(&pool, class).await;
-            lease.throttle(within(60));
-            assert_eq!(world.dials() - before, dials);
-        }
+        lease(&pool, class).await.throttle(within(60));
         let hurried = pool.lease("a:1", class, within(10)).await;
         assert_eq!(hurried.unwrap_err().kind, Kind::Timeout);
         assert!(pool.lease("a:1", class, within(120)).await.is_ok());
-        assert_eq!(world.dials() - before, class.most());
+        assert_eq!(world.dials() - before, 1);
     }
 }
 
