@@ -141,8 +141,9 @@ impl Consumer {
         }
     }
 
-    /// One turn of a fetch: it returns before its time only with records, when no partition can be read, or when the
-    /// group's partitions are no longer this member's, of which [`Signal::Lost`] tells. What has not come by then is taken up by the next turn, also where the future is dropped.
+    /// One turn of a fetch: it returns before its time only with records, when a position was replaced, when no partition
+    /// can be read, or when the group's partitions are no longer this member's, of which [`Signal::Lost`] tells. What has
+    /// not come by then is taken up by the next turn, also where the future is dropped.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Polled {
     /// Where partitions without a position start, and where those start again whose position is out of range or
-    /// whose topic was made anew [D-22].
+    /// whose topic was made anew [D-22]. The latter are read from once the plan has them there.
     pub started: Vec<(TopicPartition, Position)>,
     /// The partitions that can't be read, and why [D-20].
     pub failed: Vec<(TopicPartition, Error)>,
@@ -104,6 +104,8 @@ struct Turn<'a> {
     reached: bool,
     /// It has records that the last reply left out.
     left_out: bool,
+    /// A position was replaced, and is read from by the next turn.
+    moved: bool,
 }
 
 impl Turn<'_> {
@@ -180,7 +182,7 @@ impl Fetcher {
                     Place::Failed(error) => return Err(error),
                     Place::Ask(_) if started.contains_key(topic) => {}
                     Place::Ask(ask) => asks.push((topic.clone(), ask)),
-                    Place::Wait => {}
+                    Place::Wait | Place::Moved => {}
                 }
                 waits |= !started.contains_key(topic);
             }
@@ -203,8 +205,8 @@ impl Fetcher {
         Ok(found.collect())
     }
 
-    /// One turn of a fetch. It returns before its time only with records, or when no partition can be read; its time
-    /// also ends once `hurried` is ready. Dropped, it has done nothing but prepare the next one.
+    /// One turn of a fetch. It returns before its time only with records, when a position was replaced, or when no
+    /// partition can be read; its time also ends once `hurried` is ready. Dropped, it has done nothing but prepare the next one.
     pub(crate) async fn poll(
         &self,
         plan: &FetchPlan,
@@ -224,6 +226,7 @@ impl Fetcher {
             asked: BTreeMap::new(),
             reached: false,
             left_out: false,
+            moved: false,
         };
         let topics: Vec<(String, Option<Position>)> = plan
             .positions
@@ -244,7 +247,7 @@ impl Fetcher {
             }
             let now = Instant::now();
             let hopeless = !topics.is_empty() && turn.failed.len() >= topics.len();
-            if hopeless || now >= turn.limit || (now >= turn.end && !pending) {
+            if turn.moved || hopeless || now >= turn.limit || (now >= turn.end && !pending) {
                 break;
             }
             let throttled = lock(&self.throttled).values().copied().collect::<Vec<_>>();
@@ -304,6 +307,7 @@ impl Fetcher {
                     Some(_) => {}
                     None => self.resolver.cluster.stale(topic),
                 },
+                Place::Moved => turn.moved = true,
                 Place::Ask(ask) => asks.push((topic.clone(), ask)),
                 // It is tried again, and no matter of the client's.
                 Place::Wait | Place::Failed(Error::KafkaRetriable | Error::KafkaUnreachable) => {}

@@ -31,7 +31,7 @@ pub(crate) struct Starts {
 #[derive(Debug)]
 struct Entry {
     /// The position that this start replaces.
-    instead_of: Option<i64>,
+    instead_of: Option<Position>,
     number: u64,
     found: Option<Result<Position, (Error, Instant)>>,
 }
@@ -41,6 +41,9 @@ struct Entry {
 pub(crate) enum Place {
     /// Read it from here.
     At(Position),
+    /// Its start is found, and takes the place of the position: read it once the consumer holds it there. What is read
+    /// before may end at the very position that it replaces, and then it could not be told which one is meant.
+    Moved,
     /// Its start is being looked for.
     Wait,
     /// Look for its start.
@@ -94,13 +97,18 @@ impl Starts {
         leader_epoch: i32,
         now: Instant,
     ) -> Place {
-        let offset = position.map(|position| position.offset);
-        if let Some(entry) = self.entries.get(topic).filter(|entry| entry.instead_of == offset) {
+        if let Some(entry) = self
+            .entries
+            .get(topic)
+            .filter(|entry| entry.instead_of == position)
+        {
             match &entry.found {
                 None => return Place::Wait,
                 Some(Ok(start)) if self.ids.get(topic).is_none_or(|known| same(*known, id)) => {
                     let (start, instead_of) = (*start, entry.instead_of);
-                    return self.at(topic, start, leader_epoch, instead_of);
+                    let place = self.at(topic, start, leader_epoch, instead_of);
+                    let replaces = instead_of.is_some() && matches!(place, Place::At(_));
+                    return if replaces { Place::Moved } else { place };
                 }
                 Some(Ok(_)) => {}
                 Some(Err((error, at))) if now < *at + FAILED_FOR => return Place::Failed(error.clone()),
@@ -113,11 +121,11 @@ impl Starts {
         };
         let known = *self.ids.entry(topic.to_owned()).or_insert(id);
         if same(known, id) {
-            self.at(topic, position, leader_epoch, offset)
+            self.at(topic, position, leader_epoch, Some(position))
         } else {
             tracing::info!(topic, "the topic was made anew: its position is void");
             self.checked.remove(topic);
-            Place::Ask(self.ask(topic, offset, Sought::Start))
+            Place::Ask(self.ask(topic, Some(position), Sought::Start))
         }
     }
 
@@ -130,7 +138,13 @@ impl Starts {
 
     /// A place to read from, unless the leader is a newer one than that which the position was taken or last read under:
     /// then it is asked first whether its log is the same up to there. `instead_of` is the position that it replaces.
-    fn at(&mut self, topic: &str, position: Position, leader_epoch: i32, instead_of: Option<i64>) -> Place {
+    fn at(
+        &mut self,
+        topic: &str,
+        position: Position,
+        leader_epoch: i32,
+        instead_of: Option<Position>,
+    ) -> Place {
         let checked = self.checked.get(topic).copied();
         let known = position
             .leader_epoch
@@ -152,7 +166,7 @@ impl Starts {
                 found: Some(Ok(start)),
                 ..
             }) if start.offset == position.offset => *instead_of,
-            Some(_) | None => Some(position.offset),
+            Some(_) | None => Some(position),
         };
         self.ask(topic, instead_of, Sought::OutOfRange(id))
     }
@@ -164,15 +178,11 @@ impl Starts {
         };
         match found {
             Found::At(position, id) => {
-                entry.found = Some(Ok(position));
+                self.replace(topic, position);
                 self.ids.insert(topic.to_owned(), id);
             }
             Found::Checked(position, leader_epoch) => {
-                if entry.instead_of == Some(position.offset) {
-                    self.entries.remove(topic);
-                } else {
-                    entry.found = Some(Ok(position));
-                }
+                self.replace(topic, position);
                 self.checked.insert(topic.to_owned(), leader_epoch);
             }
             Found::Missing => _ = self.entries.remove(topic),
@@ -180,10 +190,20 @@ impl Starts {
         }
     }
 
+    fn replace(&mut self, topic: &str, position: Position) {
+        if let Some(entry) = self.entries.get_mut(topic) {
+            if entry.instead_of == Some(position) {
+                self.entries.remove(topic);
+            } else {
+                entry.found = Some(Ok(position));
+            }
+        }
+    }
+
     /// The start that was found for a topic that the consumer holds at `position`.
     pub(crate) fn started(&self, topic: &str, position: Option<Position>) -> Option<Position> {
         let entry = self.entries.get(topic)?;
-        let current = entry.instead_of == position.map(|position| position.offset);
+        let current = entry.instead_of == position;
         entry.found.as_ref()?.as_ref().ok().filter(|_| current).copied()
     }
 
@@ -192,7 +212,7 @@ impl Starts {
         self.entries.get(topic).is_some_and(|entry| entry.found.is_none())
     }
 
-    fn ask(&mut self, topic: &str, instead_of: Option<i64>, sought: Sought) -> Ask {
+    fn ask(&mut self, topic: &str, instead_of: Option<Position>, sought: Sought) -> Ask {
         self.asked += 1;
         let number = self.asked;
         self.entries.insert(

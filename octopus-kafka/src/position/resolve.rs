@@ -186,7 +186,13 @@ impl Resolver {
                             if code.is_retriable() && code != ResponseError::ThrottlingQuotaExceeded =>
                         {
                             self.cluster.stale(&topic);
-                            trouble = crate::Error::response(Api::ListOffsets, code).into();
+                            let told = Error::from(crate::Error::response(Api::ListOffsets, code));
+                            // Whether there is such a topic is for the cluster's metadata to say.
+                            trouble = if told == Error::KafkaTopicUnknown {
+                                Error::KafkaRetriable
+                            } else {
+                                told
+                            };
                         }
                         Err(code) => {
                             let error = code.map_or(Error::KafkaFailed, |code| {
