@@ -52,8 +52,7 @@ impl Class {
         match self {
             Self::Control => 1,
             Self::Beat => 2,
-            Self::Produce => 4,
-            Self::Commit => 8,
+            Self::Commit | Self::Produce => 8,
             Self::Join => 64,
             Self::Fetch => 256,
         }

@@ -324,3 +324,6 @@ fn stamped(mut record: NewRecord) -> NewRecord {
     });
     record
 }
+
+#[cfg(test)]
+mod tests;
