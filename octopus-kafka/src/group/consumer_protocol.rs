@@ -100,8 +100,11 @@ pub(super) struct Member {
     interval: Duration,
     /// The topics to join with; empty: to be no member.
     topics: BTreeSet<String>,
-    /// The topics and partitions that the coordinator was told of for sure.
-    told: Option<(BTreeSet<String>, Owned)>,
+    /// The topics that the coordinator was told of for sure.
+    told: Option<BTreeSet<String>>,
+    /// The partitions that it was told of since it last assigned. It waits to hear that what it took away is not owned, also
+    /// where it never was.
+    told_owned: Option<Owned>,
     flight: Option<Flight>,
     /// How many of the first heartbeats after a join were sent.
     soon: usize,
@@ -150,6 +153,7 @@ impl Member {
             interval: heartbeat,
             topics: BTreeSet::new(),
             told: None,
+            told_owned: None,
             flight: None,
             soon: 0,
             due: None,
@@ -323,9 +327,8 @@ impl Member {
             State::Out | State::Expelled => return,
         };
         let is_new = |told: bool| epoch != LEAVE && !told;
-        let told = self.told.as_ref();
-        let topics = is_new(told.is_some_and(|(topics, _)| *topics == self.topics));
-        let owned = is_new(told.is_some_and(|(_, owned)| *owned == self.owned));
+        let topics = is_new(self.told.as_ref() == Some(&self.topics));
+        let owned = is_new(self.told_owned.as_ref() == Some(&self.owned));
         let topics = topics.then(|| self.topics.clone());
         let owned = owned.then(|| self.owned.clone());
         self.number += 1;
@@ -376,17 +379,22 @@ impl Member {
         if !beaten.interval.is_zero() {
             self.interval = beaten.interval.clamp(INTERVAL.0, INTERVAL.1);
         }
-        let told = self.told.get_or_insert_default();
-        if let Some(topics) = flight.topics {
-            told.0 = topics;
-        }
-        if let Some(owned) = flight.owned {
-            told.1 = owned;
-        }
-        if let Some(assigned) = beaten.assigned {
+        self.told = flight.topics.or_else(|| self.told.take());
+        self.told_owned = flight.owned.or_else(|| self.told_owned.take());
+        let mut is_waited_for = false;
+        if let Some(assigned) = beaten.assigned
+            && assigned != self.target
+        {
+            is_waited_for = takes_what_is_not_owned(&self.target, &assigned, &self.owned);
+            self.told_owned = None;
             self.target = assigned;
         }
-        self.due = Some(now + self.until_next());
+        let until_next = if is_waited_for {
+            Duration::ZERO
+        } else {
+            self.until_next()
+        };
+        self.due = Some(now + until_next);
         if self.is_unwanted() {
             self.go(now);
         } else {
@@ -408,8 +416,8 @@ impl Member {
     fn troubled(&mut self, trouble: Trouble, now: Instant) {
         tracing::debug!(?trouble, "a heartbeat failed");
         self.reached |= trouble != Trouble::Unreachable;
-        // It may have been taken all the same: the next one tells all, and asks for all.
-        self.told = None;
+        // It may have been taken all the same.
+        self.doubt();
         match trouble {
             Trouble::Code(code @ (ResponseError::UnknownMemberId | ResponseError::FencedMemberEpoch)) => {
                 self.contradicted(code, now);
@@ -426,6 +434,12 @@ impl Member {
                 self.due = Some(now + self.backoff());
             }
         }
+    }
+
+    /// The next heartbeat tells all, and asks for all.
+    fn doubt(&mut self) {
+        self.told = None;
+        self.told_owned = None;
     }
 
     /// The coordinator says that the member is none, or of another epoch.
@@ -465,7 +479,7 @@ impl Member {
         self.progress = Progress::Done;
         self.result = None;
         self.signalled = false;
-        self.told = None;
+        self.doubt();
         self.epoch = JOIN;
         self.target.clear();
         self.owned.clear();
@@ -522,6 +536,16 @@ impl Member {
             self.join(now);
         }
     }
+}
+
+/// Whether a target lacks something of the one before it that the member does not own.
+fn takes_what_is_not_owned(before: &Owned, target: &Owned, owned: &Owned) -> bool {
+    before.iter().any(|(id, partitions)| {
+        let is_in = |of: &Owned, partition: &i32| of.get(id).is_some_and(|of| of.contains(partition));
+        partitions
+            .iter()
+            .any(|partition| !is_in(target, partition) && !is_in(owned, partition))
+    })
 }
 
 /// Whether the partition that is read is among them.

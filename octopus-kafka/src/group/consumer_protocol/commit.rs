@@ -50,7 +50,7 @@ impl Member {
         if code == ResponseError::StaleMemberEpoch {
             // The coordinator has raised it, and its answer is on the way or was lost.
             if self.flight.is_none() {
-                self.told = None;
+                self.doubt();
                 self.beat(now);
             }
         } else if code == ResponseError::RebalanceInProgress {

@@ -78,8 +78,7 @@ impl Member {
     }
 
     pub(super) fn has_told(&self) -> bool {
-        let told = self.told.as_ref();
-        told.is_some_and(|(topics, owned)| *topics == self.topics && *owned == self.owned)
+        self.told.as_ref() == Some(&self.topics) && self.told_owned.as_ref() == Some(&self.owned)
     }
 
     fn name(&mut self, now: Instant) {

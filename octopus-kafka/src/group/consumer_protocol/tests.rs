@@ -340,7 +340,7 @@ fn positions_are_committed_before_anything_is_given_up_and_the_heartbeats_go_on(
     };
     assert_eq!(world.want_with_a_commit("a b"), commit);
     assert_eq!(world.member.identity(), member(1));
-    assert_eq!(world.wake(), (secs(5), beat(1, None, None)));
+    assert_eq!(world.wake(), (secs(5), beat(1, None, Some("a b"))));
     assert_eq!(world.take_beat(1), nothing(&[]));
     assert_eq!(world.want_with_a_commit("a b"), nothing(&[]), "it goes on");
     assert_eq!(world.committed(), beat(1, None, Some("b")));

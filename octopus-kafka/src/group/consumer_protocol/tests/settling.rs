@@ -8,6 +8,8 @@ fn a_new_target_is_signalled_once_and_taken_by_the_next_join() {
     let mut world = World::with("a b", 1);
     world.wake();
     assert_eq!(world.assign(1, "b"), nothing(&["rebalance"]));
+    assert_eq!(world.wake(), (secs(5), beat(1, None, Some("a b"))));
+    assert_eq!(world.take_beat(1), nothing(&[]));
     for _ in 0..20 {
         assert_eq!(world.wake(), (secs(5), beat(1, None, None)));
         assert_eq!(world.take_beat(1), nothing(&[]));
@@ -21,6 +23,28 @@ fn a_new_target_is_signalled_once_and_taken_by_the_next_join() {
         nothing(&["rebalance"]),
         "the next one again"
     );
+}
+
+/// The coordinator gave a topic, and took it away before the member's owner took it: it waits to hear that nobody has it,
+/// though nothing changed for the member.
+#[test]
+fn what_was_given_and_taken_away_is_said_not_to_be_owned_at_once() {
+    let mut world = World::new();
+    world.want("a b");
+    world.assign(1, "a");
+    world.take_beat(1);
+    world.ids("a");
+    assert_eq!(world.given(), got("a"));
+    world.wake();
+    assert_eq!(world.assign(2, "a b"), nothing(&["rebalance"]));
+    world.wake();
+    assert_eq!(world.assign(2, "a"), nothing(&[]));
+    assert_eq!(world.wake(), (Duration::ZERO, beat(2, None, Some("a"))));
+    assert_eq!(world.take_beat(3), nothing(&[]));
+    assert_eq!(world.wake().1, beat(3, None, None));
+    world.take_beat(3);
+    assert_eq!(world.want("a b"), nothing(&[]));
+    assert_eq!(world.given(), got("a"));
 }
 
 /// What is to go has to be given up before more is given.
