@@ -75,7 +75,7 @@ use disk::Folder;
 use group::Committed;
 #[cfg(test)]
 pub(crate) use log::Log;
-use machine::Machine;
+use machine::{Machine, Observer};
 use serve::Shared;
 use store::Store;
 
@@ -325,6 +325,13 @@ impl Broker {
     pub fn requests(&self) -> Vec<Received> {
         self.shared
             .with(|machine, _| machine.requests.iter().cloned().collect())
+    }
+
+    /// Has `observe` told of each request as it comes: its API, its connection and its client id. It is called
+    /// with the broker held, and should return soon. The one before it is told no more.
+    pub fn observe(&self, observe: impl FnMut(ApiKey, ConnectionId, &str) + Send + 'static) {
+        self.shared
+            .with(|machine, _| machine.observer = Some(Observer(Box::new(observe))));
     }
 
     /// Has it advertise, and take, only these versions of an API; with an empty range it lacks the API.

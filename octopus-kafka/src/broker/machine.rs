@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     ops::RangeInclusive,
     time::Instant,
 };
@@ -40,6 +41,7 @@ pub(crate) struct Machine {
     pub(super) fetches: BTreeMap<ConnectionId, Parked>,
     pub(super) versions: BTreeMap<i16, RangeInclusive<i16>>,
     pub(super) requests: VecDeque<Received>,
+    pub(super) observer: Option<Observer>,
     faults: Faults,
     connections: BTreeMap<ConnectionId, Phase>,
     next_connection: u64,
@@ -57,6 +59,11 @@ pub(crate) enum Output {
     /// Close the connection behind what was sent.
     Close(ConnectionId),
 }
+
+/// Who is told of each request.
+pub(super) struct Observer(pub(super) Box<Observe>);
+
+type Observe = dyn FnMut(ApiKey, ConnectionId, &str) + Send;
 
 /// A fetch that waits for records.
 #[derive(Debug)]
@@ -91,6 +98,12 @@ struct Pending {
     closes: bool,
 }
 
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
 impl Machine {
     pub(crate) fn new(settings: Settings, faults: Faults, seed: u64) -> Self {
         let groups = Groups::new(settings.groups.clone());
@@ -110,6 +123,7 @@ impl Machine {
                 .map(|(api, versions)| (*api as i16, versions.clone()))
                 .collect(),
             requests: VecDeque::new(),
+            observer: None,
             faults,
             connections: BTreeMap::new(),
             next_connection: 0,
@@ -428,8 +442,11 @@ impl Machine {
         }
     }
 
-    /// Keeps a request for [`requests`](super::Broker::requests).
+    /// Tells the observer of a request, and keeps it for [`requests`](super::Broker::requests).
     fn note(&mut self, id: ConnectionId, head: &Head, request: &Request) {
+        if let Some(Observer(observe)) = &mut self.observer {
+            observe(head.api, id, &head.client_id);
+        }
         if self.settings.requests_kept == 0 {
             return;
         }

@@ -165,3 +165,30 @@ async fn a_broker_goes_on_with_its_folder_and_lets_nobody_else_have_it() {
         broker.shutdown().await;
     }
 }
+
+#[tokio::test]
+async fn an_observer_is_told_of_each_request_as_it_comes() {
+    let config = Config {
+        requests_kept: 0,
+        ..Config::default()
+    };
+    let broker = Broker::start(config).await.unwrap();
+    let (told, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    broker.observe(move |api, connection, client_id| _ = told.send((api, connection, client_id.to_owned())));
+    let mut one = TcpStream::connect(broker.addr()).await.unwrap();
+    let mut two = TcpStream::connect(broker.addr()).await.unwrap();
+    let hello = Request::ApiVersions(ApiVersionsRequest::default());
+    let metadata = Request::Metadata(MetadataRequest::default());
+    talk(&mut one, 3, &hello).await.unwrap();
+    talk(&mut two, 3, &hello).await.unwrap();
+    talk(&mut one, 9, &metadata).await.unwrap();
+    let seen: Vec<_> = std::iter::from_fn(|| seen.try_recv().ok()).collect();
+    let apis: Vec<_> = seen.iter().map(|(api, ..)| *api).collect();
+    assert_eq!(apis, [ApiKey::ApiVersions, ApiKey::ApiVersions, ApiKey::Metadata]);
+    assert_eq!(seen[0].1, seen[2].1);
+    assert_ne!(seen[0].1, seen[1].1);
+    assert!(
+        seen.iter().all(|(.., client_id)| client_id == "tester"),
+        "{seen:?}"
+    );
+}
