@@ -2,15 +2,21 @@
 
 use std::time::Duration;
 
-/// The first wait after a failure, and the longest.
+/// The first wait after a failure.
 const FIRST: Duration = Duration::from_millis(50);
+/// The longest wait where nothing presses.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// The wait after so many failures in a row (from 1): doubled each time up to 10 s, and a fifth more or less by
 /// `chance`, a number that no two brokers share.
 pub(crate) fn wait(failures: u32, chance: u64) -> Duration {
+    wait_at_most(failures, chance, LONGEST)
+}
+
+/// As [`wait`], doubled up to `longest`.
+pub(crate) fn wait_at_most(failures: u32, chance: u64, longest: Duration) -> Duration {
     let doubled = FIRST.saturating_mul(1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
-    let wait = doubled.min(LONGEST);
+    let wait = doubled.min(longest);
     // 80 % to 120 %, in steps of a thousandth.
     let thousandths = 800 + u32::try_from(mix(chance) % 401).unwrap_or(200);
     wait * thousandths / 1000

@@ -14,10 +14,14 @@ use super::{
 };
 use crate::{backoff, connection::Connection, error::Kind};
 
-/// The least time between two new connections to one broker: twenty a second.
-const PACE: Duration = Duration::from_millis(50);
+/// The least time between two new connections to one broker: twenty within any second.
+const PACE: Duration = Duration::from_millis(52);
 /// The longest that a broker may take to say which versions it speaks.
 const HELLO: Duration = Duration::from_secs(5);
+
+/// The longest that a broker is let alone that could not be reached. All who want it share the one try: a coordinator
+/// that is back must be found while the sessions of its members last.
+const LET_ALONE: Duration = Duration::from_secs(1);
 
 /// How opening connections to an address goes.
 #[derive(Debug, Default)]
@@ -102,7 +106,13 @@ impl Broker {
                 dial.failures = dial.failures.saturating_add(1);
                 let hasher = BuildHasherDefault::<DefaultHasher>::default();
                 let chance = hasher.hash_one((self.links.chance, address, dial.failures));
-                let next = Instant::now() + backoff::wait(dial.failures, chance);
+                // A credential that is refused again and again may lock its user out.
+                let wait = if matches!(kind, Kind::SignIn(_)) {
+                    backoff::wait(dial.failures, chance)
+                } else {
+                    backoff::wait_at_most(dial.failures, chance, LET_ALONE)
+                };
+                let next = Instant::now() + wait;
                 dial.next = Some(next);
                 dial.why = Some(kind.clone());
                 Err(NoConnection {
