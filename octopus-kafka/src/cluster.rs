@@ -21,13 +21,13 @@ use tokio::{sync::Semaphore, time::Instant};
 
 pub(crate) use self::ask::ask_on;
 pub(crate) use self::metadata::{Topic, TopicInfo};
-pub(crate) use crate::pool::{Class, Origin};
+pub(crate) use crate::pool::{Class, Lease, Origin, Party};
 use crate::{
     Config, GroupProtocol,
     error::{Api, Error},
     fetcher,
     frame::Budget,
-    group::{CLASSIC, CONSUMER},
+    group::{Alarms, CLASSIC, CONSUMER},
     pool::Pool,
     transport::{self, Dialer},
 };
@@ -43,6 +43,8 @@ struct Inner {
     pool: Pool,
     metadata: metadata::Cache,
     coordinators: coordinator::Cache,
+    /// When its groups' members have something to do.
+    alarms: Arc<Alarms>,
     /// What its consumers may keep of replies that left records out.
     kept: Arc<Semaphore>,
 }
@@ -71,6 +73,7 @@ impl Cluster {
             pool,
             metadata: metadata::Cache::default(),
             coordinators: coordinator::Cache::default(),
+            alarms: Arc::default(),
             kept: fetcher::budget(),
         }))
     }
@@ -163,6 +166,11 @@ impl Cluster {
     pub(crate) fn is_live(&self) -> bool {
         let addresses = self.known_addresses();
         addresses.iter().any(|address| self.0.pool.is_live(address))
+    }
+
+    /// The alarms of its groups' members.
+    pub(crate) fn alarms(&self) -> &Arc<Alarms> {
+        &self.0.alarms
     }
 
     /// The budget of what consumers keep of replies that left records out.

@@ -43,17 +43,13 @@ pub struct Consumer {
 
 #[derive(Debug)]
 struct Inner {
-    cluster: Cluster,
-    names: Names,
-    group: Arc<Group>,
-    resolver: Resolver,
     fetcher: Fetcher,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         if tokio::runtime::Handle::try_current().is_ok() {
-            self.group.give_up();
+            self.group().give_up();
         }
     }
 }
@@ -68,20 +64,13 @@ impl Cluster {
         let group = Group::new(self.clone(), group_id, client_id, signal);
         let resolver = Resolver {
             cluster: self.clone(),
-            group: Arc::clone(&group),
-            names: names.clone(),
+            group,
+            names,
             reset: open.settings.auto_offset_reset,
         };
-        let fetcher = Fetcher::new(resolver.clone(), self.kept_budget());
-        let inner = Inner {
-            cluster: self.clone(),
-            names,
-            group,
-            resolver,
-            fetcher,
-        };
+        let fetcher = Fetcher::new(resolver, self.kept_budget());
         Consumer {
-            inner: Arc::new(inner),
+            inner: Arc::new(Inner { fetcher }),
         }
     }
 }
@@ -113,29 +102,31 @@ impl Consumer {
     ) -> Result<Outcome, Error> {
         let deadline = Instant::now() + within;
         let inner = &self.inner;
+        // Ten thousand joins may wait at once: what the others take must not count for each of them.
         match effect {
             Effect::Topics(topics) => {
-                let found = inner.cluster.topics(&inner.names.0, &topics, within).await?;
+                let cluster = &inner.fetcher.resolver.cluster;
+                let found = Box::pin(cluster.topics(&inner.names().0, &topics, within)).await?;
                 Ok(Outcome::Topics(found))
             }
             Effect::Join(join) => inner.join(join, deadline, hurried).await,
             Effect::Leave | Effect::Close => {
                 inner.fetcher.forget();
-                inner.group.leave(deadline).await;
+                inner.group().leave(deadline).await;
                 Ok(Outcome::Done)
             }
             Effect::Commit(commits) => {
                 if !commits.is_empty() {
-                    inner.group.commit(inner.names.stored(commits), deadline).await?;
+                    Box::pin(inner.group().commit(inner.names().stored(commits), deadline)).await?;
                 }
                 Ok(Outcome::Done)
             }
-            Effect::Committed(partitions) => inner.committed(&partitions, deadline).await,
+            Effect::Committed(partitions) => Box::pin(inner.committed(&partitions, deadline)).await,
             Effect::Start(partitions) => {
-                let starts = inner.fetcher.starts(&partitions, deadline).await?;
+                let starts = Box::pin(inner.fetcher.starts(&partitions, deadline)).await?;
                 Ok(Outcome::Positions(starts))
             }
-            Effect::Bounds(partitions, bound) => inner.bounds(&partitions, bound, deadline).await,
+            Effect::Bounds(partitions, bound) => Box::pin(inner.bounds(&partitions, bound, deadline)).await,
             // The driver opens consumers, and fetches with `poll`.
             Effect::Open(_) | Effect::Fetch(_) => Err(Error::Internal),
         }
@@ -173,7 +164,7 @@ impl Consumer {
         within: Duration,
         hurried: impl Future<Output = ()>,
     ) -> Result<Polled, Error> {
-        let Inner { group, fetcher, .. } = &*self.inner;
+        let (group, fetcher) = (self.inner.group(), &self.inner.fetcher);
         if !group.is_held() {
             return Ok(Polled::default());
         }
@@ -188,30 +179,42 @@ impl Consumer {
 }
 
 impl Inner {
+    const fn names(&self) -> &Names {
+        &self.fetcher.resolver.names
+    }
+
+    const fn group(&self) -> &Arc<Group> {
+        &self.fetcher.resolver.group
+    }
+
     async fn join(
         &self,
         join: Join,
         deadline: Instant,
         hurried: impl Future<Output = ()>,
     ) -> Result<Outcome, Error> {
-        let topics = join.topics.iter().map(|topic| self.names.topic(topic)).collect();
-        let commit = self.names.stored(join.commit);
-        let Some(topics) = self.group.join(topics, commit, deadline, hurried).await? else {
+        let topics = join
+            .topics
+            .iter()
+            .map(|topic| self.names().topic(topic))
+            .collect();
+        let commit = self.names().stored(join.commit);
+        let Some(topics) = self.group().join(topics, commit, deadline, hurried).await? else {
             return Ok(Outcome::Joining);
         };
         self.fetcher.forget();
-        let partitions = topics.iter().map(|topic| self.names.partition(topic));
+        let partitions = topics.iter().map(|topic| self.names().partition(topic));
         Ok(Outcome::Joined(partitions.collect()))
     }
 
     async fn committed(&self, partitions: &[TopicPartition], deadline: Instant) -> Result<Outcome, Error> {
-        let topics: BTreeSet<String> = self.names.topics(partitions);
+        let topics: BTreeSet<String> = self.names().topics(partitions);
         if topics.is_empty() {
             return Ok(Outcome::Committed(Vec::new()));
         }
-        let mut found = self.group.committed(&topics, deadline).await?;
+        let mut found = self.group().committed(&topics, deadline).await?;
         let commits = partitions.iter().filter_map(|at| {
-            let stored = found.remove(&self.names.topic(&at.topic))?;
+            let stored = found.remove(&self.names().topic(&at.topic))?;
             Some(Commit {
                 partition: at.clone(),
                 position: Position {
@@ -235,15 +238,16 @@ impl Inner {
             let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             found.insert(topic.to_owned(), what);
         };
-        self.resolver
-            .bounds(self.names.topics(partitions), bound, deadline, tell)
+        self.fetcher
+            .resolver
+            .bounds(self.names().topics(partitions), bound, deadline, tell)
             .await;
         let mut found = found
             .into_inner()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut positions = Vec::new();
         for at in partitions {
-            match found.remove(&self.names.topic(&at.topic)) {
+            match found.remove(&self.names().topic(&at.topic)) {
                 Some(Found::At(position, _) | Found::Checked(position, _)) => {
                     positions.push((at.clone(), position))
                 }

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::BrokerId;
 use octopus_core::{Error, FetchPlan, Position, TopicPartition};
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::Semaphore,
     time::{Instant, sleep_until, timeout_at},
 };
 use uuid::Uuid;
@@ -32,6 +32,7 @@ use self::{
     snag::Snags,
 };
 use crate::{
+    changes::{self, Changes},
     cluster::Topic,
     pace::Pace,
     position::{Ask, Place, Resolver, Starts, each_topic},
@@ -64,19 +65,25 @@ const LOOK_UP_WAIT: Duration = Duration::from_secs(10);
 /// Reads one consumer's topics.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
-    resolver: Resolver,
-    starts: Arc<Mutex<Starts>>,
+    pub(crate) resolver: Resolver,
+    shared: Arc<Shared>,
     flights: Mutex<BTreeMap<BrokerId, Flight>>,
     /// The brokers that said until when this consumer should leave them alone. Others of the service are asked still:
     /// a quota may be a client id's.
     throttled: Mutex<BTreeMap<BrokerId, Instant>>,
-    look: Arc<Mutex<Look>>,
-    kept: Arc<Mutex<Kept>>,
     snags: Mutex<Snags>,
     /// What all consumers of the cluster may keep.
     budget: Arc<Semaphore>,
+}
+
+/// What its tasks in the background have a part in.
+#[derive(Debug, Default)]
+struct Shared {
+    starts: Mutex<Starts>,
+    look: Mutex<Look>,
+    kept: Mutex<Kept>,
     /// Counts what came in, for the turn that waits for it.
-    changes: Arc<watch::Sender<u64>>,
+    changes: Changes,
 }
 
 /// Topics that are looked up.
@@ -128,21 +135,18 @@ impl Fetcher {
     pub(crate) fn new(resolver: Resolver, budget: Arc<Semaphore>) -> Self {
         Self {
             resolver,
-            starts: Arc::default(),
+            shared: Arc::default(),
             flights: Mutex::default(),
             throttled: Mutex::default(),
-            look: Arc::default(),
-            kept: Arc::default(),
             snags: Mutex::default(),
             budget,
-            changes: Arc::new(watch::Sender::new(0)),
         }
     }
 
     /// Forgets the starts that were found: what they stood for is over.
     pub(crate) fn forget(&self) {
-        lock(&self.starts).clear();
-        lock(&self.kept).clear();
+        lock(&self.shared.starts).clear();
+        lock(&self.shared.kept).clear();
         lock(&self.snags).clear();
     }
 
@@ -155,7 +159,7 @@ impl Fetcher {
     ) -> Result<Vec<(TopicPartition, Position)>, Error> {
         let names = topics.iter().map(|at| self.resolver.names.topic(&at.topic));
         let names: BTreeSet<String> = names.collect();
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.shared.changes.watch();
         let mut known = BTreeMap::new();
         for (topic, info) in each_topic(&self.resolver.cluster, names, deadline).await {
             match info? {
@@ -166,11 +170,11 @@ impl Fetcher {
         }
         let mut started = BTreeMap::new();
         loop {
-            changes.mark_unchanged();
+            changes.mark_seen();
             let mut asks = Vec::new();
             let mut waits = false;
             for (topic, info) in &known {
-                let place = lock(&self.starts).place(
+                let place = lock(&self.shared.starts).place(
                     topic,
                     None,
                     info.id,
@@ -234,12 +238,12 @@ impl Fetcher {
             .map(|(at, position)| (self.resolver.names.topic(&at.topic), *position))
             .collect();
         let names = topics.iter().map(|(topic, _)| topic.clone()).collect();
-        lock(&self.starts).keep(&names);
-        lock(&self.kept).only(&names);
+        lock(&self.shared.starts).keep(&names);
+        lock(&self.shared.kept).only(&names);
         lock(&self.snags).only(&names);
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.shared.changes.watch();
         loop {
-            changes.mark_unchanged();
+            changes.mark_seen();
             let pending = self.advance(&mut turn, &topics);
             if !turn.parts.is_empty() {
                 self.gather(&mut turn, &topics, &mut changes).await;
@@ -261,7 +265,7 @@ impl Fetcher {
             };
             tokio::select! {
                 biased;
-                _ = changes.changed() => {}
+                () = changes.changed() => {}
                 () = &mut hurried => turn.end_at(now),
                 () = sleep_until(until) => {}
             }
@@ -289,7 +293,7 @@ impl Fetcher {
             };
             let now = Instant::now();
             let place =
-                lock(&self.starts).place(topic, *position, info.id, info.leader_epoch, now.into_std());
+                lock(&self.shared.starts).place(topic, *position, info.id, info.leader_epoch, now.into_std());
             match place {
                 Place::At(_) if turn.parts.contains_key(topic) => {}
                 Place::At(position) if lock(&self.snags).is_too_large(topic, position.offset, now) => {
@@ -360,15 +364,15 @@ impl Fetcher {
                     asked,
                     min_bytes,
                     max_wait,
-                    &self.changes,
+                    &self.shared,
                 );
                 flights.insert(broker, flight);
             }
         }
         let waits = topics
             .iter()
-            .any(|(topic, _)| lock(&self.starts).is_pending(topic));
-        !flights.is_empty() || waits || lock(&self.look).busy
+            .any(|(topic, _)| lock(&self.shared.starts).is_pending(topic));
+        !flights.is_empty() || waits || lock(&self.shared.look).busy
     }
 
     /// Once there are records: takes what other brokers answer within the grace. Behind records that the last reply
@@ -378,7 +382,7 @@ impl Fetcher {
         &self,
         turn: &mut Turn<'_>,
         topics: &[(String, Option<Position>)],
-        changes: &mut watch::Receiver<u64>,
+        changes: &mut changes::Watch<'_>,
     ) {
         let grace = Instant::now() + GRACE;
         loop {
@@ -412,7 +416,7 @@ impl Fetcher {
         let mut polled = Polled::default();
         for (at, position) in &turn.plan.positions {
             let topic = self.resolver.names.topic(&at.topic);
-            if let Some(start) = lock(&self.starts).started(&topic, *position) {
+            if let Some(start) = lock(&self.shared.starts).started(&topic, *position) {
                 polled.started.push((at.clone(), start));
             }
             if let Some(error) = turn.failed.remove(&topic).or_else(|| turn.refused.remove(&topic)) {
@@ -426,7 +430,14 @@ impl Fetcher {
             {
                 if let Some(id) = fetched {
                     let records = records.clone();
-                    lock(&self.kept).keep(&topic, id, position.offset, records, &self.budget, Instant::now());
+                    lock(&self.shared.kept).keep(
+                        &topic,
+                        id,
+                        position.offset,
+                        records,
+                        &self.budget,
+                        Instant::now(),
+                    );
                 }
                 polled.parts.push((at.clone(), Reader::new(records, position)));
             }
@@ -442,7 +453,7 @@ impl Fetcher {
 
     /// Reads what the last reply left out, if it was kept.
     fn take_kept(&self, turn: &mut Turn<'_>, topic: &str, position: Position, id: Uuid) -> bool {
-        let kept = lock(&self.kept).take(topic, id, position.offset, Instant::now());
+        let kept = lock(&self.shared.kept).take(topic, id, position.offset, Instant::now());
         let Some(records) = kept else {
             return false;
         };
@@ -460,15 +471,15 @@ impl Fetcher {
 
     /// Has what is kept dropped in time, whether or not another turn comes.
     fn sweep(&self) {
-        let mut kept = lock(&self.kept);
+        let mut kept = lock(&self.shared.kept);
         if kept.is_swept || !kept.sweep(Instant::now()) {
             return;
         }
-        let kept = Arc::clone(&self.kept);
+        let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(KEPT_FOR).await;
-                if !lock(&kept).sweep(Instant::now()) {
+                if !lock(&shared.kept).sweep(Instant::now()) {
                     return;
                 }
             }
@@ -477,11 +488,11 @@ impl Fetcher {
 
     /// Looks topics up in the background, so that a turn that ends does not stop it.
     fn look_up(&self, topics: BTreeSet<String>) {
-        if topics.is_empty() || std::mem::replace(&mut lock(&self.look).busy, true) {
+        if topics.is_empty() || std::mem::replace(&mut lock(&self.shared.look).busy, true) {
             return;
         }
         let cluster = self.resolver.cluster.clone();
-        let (look, changes) = (Arc::clone(&self.look), Arc::clone(&self.changes));
+        let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             let infos = each_topic(&cluster, topics, Instant::now() + LOOK_UP_WAIT).await;
             let mut failed = false;
@@ -494,8 +505,8 @@ impl Fetcher {
             if failed {
                 tokio::time::sleep(LEAST_WAIT).await;
             }
-            lock(&look).busy = false;
-            changes.send_modify(|changes| *changes += 1);
+            lock(&shared.look).busy = false;
+            shared.changes.tell();
         });
     }
 
@@ -505,15 +516,15 @@ impl Fetcher {
             return;
         }
         let resolver = self.resolver.clone();
-        let (starts, changes) = (Arc::clone(&self.starts), Arc::clone(&self.changes));
+        let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             let topics = asks.iter().map(|(topic, ask)| (topic.clone(), ask.sought));
             let numbers: BTreeMap<&str, u64> =
                 asks.iter().map(|(topic, ask)| (&**topic, ask.number)).collect();
             let tell = |topic: &str, found| {
                 if let Some(&number) = numbers.get(topic) {
-                    lock(&starts).found(topic, number, found, Instant::now().into_std());
-                    changes.send_modify(|changes| *changes += 1);
+                    lock(&shared.starts).found(topic, number, found, Instant::now().into_std());
+                    shared.changes.tell();
                 }
             };
             resolver

@@ -1,5 +1,6 @@
 //! One consumer's place in its group: the member, the task that drives it, and the group's committed offsets.
 
+mod alarm;
 mod assignor;
 mod commit;
 mod consumer_protocol;
@@ -9,6 +10,7 @@ mod offsets;
 mod protocol;
 mod send;
 mod subscription;
+mod topics;
 
 use std::{
     collections::BTreeSet,
@@ -20,16 +22,15 @@ use std::{
 };
 
 use octopus_core::Error;
-use tokio::{
-    sync::{Notify, watch},
-    time::Instant,
-};
+use tokio::{sync::Notify, time::Instant};
 
+pub(crate) use self::alarm::Alarms;
 use self::{
+    alarm::Alarm,
     member::{Identity, Timing},
     protocol::Member,
 };
-use crate::{cluster::Cluster, consumer::Signal};
+use crate::{changes::Changes, cluster::Cluster, consumer::Signal};
 
 /// The versions of JoinGroup, with which the classic protocol begins.
 pub(crate) const CLASSIC: RangeInclusive<i16> = 3..=9;
@@ -59,7 +60,7 @@ pub(crate) struct Group {
     /// Wakes the driving task.
     woken: Notify,
     /// Counts the member's changes, for those who wait for one.
-    changes: watch::Sender<u64>,
+    changes: Changes,
     /// Held until a commit's answer came or never will, so that none overtakes another.
     commits: Arc<tokio::sync::Mutex<()>>,
     signal: Box<dyn Fn(Signal) + Send + Sync>,
@@ -67,8 +68,10 @@ pub(crate) struct Group {
 
 struct Membership {
     member: Member,
-    /// A task drives the member.
+    /// A task drives the member. At rest it has none.
     driven: bool,
+    /// Wakes it from its rest.
+    alarm: Option<Alarm>,
     /// The task is about to send signals: what came of a join is not given out before they are heard.
     signalling: bool,
 }
@@ -113,10 +116,11 @@ impl Group {
             membership: Mutex::new(Membership {
                 member,
                 driven: false,
+                alarm: None,
                 signalling: false,
             }),
             woken: Notify::new(),
-            changes: watch::Sender::new(0),
+            changes: Changes::default(),
             commits: Arc::default(),
             signal: Box::new(signal),
         })
@@ -133,17 +137,17 @@ impl Group {
         hurried: impl Future<Output = ()>,
     ) -> Result<Option<Vec<String>>, Error> {
         let mut hurried = pin!(hurried);
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.changes.watch();
         self.tell(|member, now| member.want(topics, commit, now));
         loop {
-            changes.mark_unchanged();
+            changes.mark_seen();
             let result = self.membership().take();
             if let Some(result) = result {
                 return result.map(Some);
             }
             let is_over = tokio::select! {
                 biased;
-                _ = changes.changed() => false,
+                () = changes.changed() => false,
                 () = &mut hurried => true,
                 () = tokio::time::sleep_until(deadline) => true,
             };
@@ -160,7 +164,7 @@ impl Group {
 
     /// Leaves the group if it is a member, and waits for that until the deadline. It goes on after it.
     pub(crate) async fn leave(self: &Arc<Self>, deadline: Instant) {
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.changes.watch();
         self.give_up();
         while !self.membership().member.is_out() {
             if tokio::time::timeout_at(deadline, changes.changed())
@@ -190,17 +194,14 @@ impl Group {
 
     /// Who commits, once no join is under way; `None` if one still is at the deadline.
     async fn settled(&self, deadline: Instant) -> Option<Identity> {
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.changes.watch();
         loop {
-            changes.mark_unchanged();
+            changes.mark_seen();
             let identity = self.membership().member.identity();
             if identity != Identity::Joining {
                 return Some(identity);
             }
-            tokio::time::timeout_at(deadline, changes.changed())
-                .await
-                .ok()?
-                .ok()?;
+            tokio::time::timeout_at(deadline, changes.changed()).await.ok()?;
         }
     }
 
@@ -214,6 +215,23 @@ impl Group {
             membership.driven = true;
             tokio::spawn(drive::drive(Arc::clone(self)));
         }
+    }
+
+    /// The alarm that its member set has rung.
+    fn alarmed(self: &Arc<Self>) {
+        self.membership().alarm = None;
+        self.tell(Member::timeout);
+    }
+
+    /// Nothing is on its way: the task ends that drove the member, and an alarm wakes it when it has something to do.
+    fn rest(self: &Arc<Self>, membership: &mut Membership) {
+        membership.driven = false;
+        let alarms = self.cluster.alarms();
+        if let Some(alarm) = membership.alarm.take() {
+            alarms.unset(alarm);
+        }
+        let wake = membership.member.wake();
+        membership.alarm = wake.map(|at| alarms.set(at.into(), self));
     }
 
     fn membership(&self) -> MutexGuard<'_, Membership> {

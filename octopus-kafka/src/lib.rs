@@ -46,6 +46,7 @@ pub(crate) mod api;
 mod backoff;
 #[cfg(feature = "broker")]
 pub mod broker;
+mod changes;
 mod cluster;
 mod config;
 mod connection;

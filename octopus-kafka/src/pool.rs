@@ -15,6 +15,7 @@ use std::{
 use bytes::BytesMut;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+pub(crate) use self::broker::Party;
 use self::broker::{Broker, Found, Held};
 use crate::{
     connection::{Answer, Connection, Hold},
@@ -26,6 +27,8 @@ use crate::{
 
 /// The time without a request after which a connection is closed; brokers close theirs after ten minutes.
 const IDLE: Duration = Duration::from_secs(240);
+/// The same for one that carries joins: a service whose members all joined at once has a thousand, and they rarely do.
+const IDLE_JOIN: Duration = Duration::from_secs(15);
 /// The time between two looks for idle connections.
 const SWEEP: Duration = Duration::from_secs(30);
 
@@ -53,8 +56,7 @@ impl Class {
             Self::Control => 1,
             Self::Beat => 2,
             Self::Commit | Self::Produce => 8,
-            Self::Join => 64,
-            Self::Fetch => 256,
+            Self::Fetch | Self::Join => 256,
         }
     }
 
@@ -73,6 +75,14 @@ impl Class {
             Self::Fetch | Self::Join | Self::Commit | Self::Produce => 1,
             Self::Control => 32,
             Self::Beat => 128,
+        }
+    }
+
+    /// The time without a request after which a connection is closed.
+    const fn idle(self) -> Duration {
+        match self {
+            Self::Join => IDLE_JOIN,
+            Self::Beat | Self::Commit | Self::Control | Self::Fetch | Self::Produce => IDLE,
         }
     }
 
@@ -116,6 +126,8 @@ pub(crate) struct Lease {
     held: Arc<Held>,
     /// Its place on the connection, and at the broker; and what else is held for as long.
     hold: Hold,
+    /// The place of the party that it was leased for.
+    party: Option<Arc<Party>>,
 }
 
 /// Why there is no connection.
@@ -228,8 +240,12 @@ impl Pool {
                     }
                 }
             };
-            let hold = Arc::new((permit, at_broker));
-            return Ok(Lease { held, hold });
+            let hold = Arc::new((permit, at_broker.clone()));
+            return Ok(Lease {
+                held,
+                hold,
+                party: at_broker,
+            });
         }
     }
 
@@ -299,11 +315,17 @@ impl Lease {
 
     /// The same one, which holds this too for as long as its place.
     pub(crate) fn holding(self, what: impl Send + Sync + 'static) -> Self {
-        let Self { held, hold } = self;
+        let Self { held, hold, party } = self;
         Self {
             held,
             hold: Arc::new((hold, what)),
+            party,
         }
+    }
+
+    /// The place of the party that it was leased for: while it is held, the next lease for the party does not wait.
+    pub(crate) fn party(&self) -> Option<Arc<Party>> {
+        self.party.clone()
     }
 
     /// Its connection, to come back to.

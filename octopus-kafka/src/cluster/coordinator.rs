@@ -11,7 +11,10 @@ use kafka_protocol::{
     messages::{BrokerId, FindCoordinatorRequest, FindCoordinatorResponse},
     protocol::StrBytes,
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep_until, timeout_at},
+};
 
 use super::Cluster;
 use crate::{
@@ -25,12 +28,32 @@ const KEPT: usize = 16 * 1024;
 /// The longest wait before a look-up is tried again.
 const PACE: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Default)]
-pub(super) struct Cache(Mutex<HashMap<Box<str>, BrokerId>>);
+/// The most look-ups at once: all groups want one when they lose their coordinator together.
+const TOGETHER: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Cache {
+    known: Mutex<HashMap<Box<str>, BrokerId>>,
+    /// A permit for each look-up.
+    turns: Semaphore,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+            turns: Semaphore::new(TOGETHER),
+        }
+    }
+}
 
 impl Cache {
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, BrokerId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, group: &str) -> Option<BrokerId> {
+        self.lock().get(group).copied()
     }
 }
 
@@ -38,10 +61,28 @@ impl Cluster {
     /// The broker that coordinates a group, by the group's name on Kafka; looked up if it is not known. Tried again
     /// while the cluster is finding one.
     pub(crate) async fn coordinator(&self, group: &str, deadline: Instant) -> Result<BrokerId, Error> {
-        let known = self.0.coordinators.lock().get(group).copied();
-        if let Some(broker) = known {
+        let cache = &self.0.coordinators;
+        if let Some(broker) = cache.find(group) {
             return Ok(broker);
         }
+        // Those who wait take little room, and who is next may find it known.
+        let turn = timeout_at(deadline, cache.turns.acquire()).await;
+        let late = || {
+            let kind = if self.is_live() {
+                Kind::Timeout
+            } else {
+                Kind::Unreachable("any broker in time".into())
+            };
+            Error::new(Api::FindCoordinator, kind)
+        };
+        let _turn = turn.map_err(|_| late())?.map_err(|_| late())?;
+        match cache.find(group) {
+            Some(broker) => Ok(broker),
+            None => Box::pin(self.look_up(group, deadline)).await,
+        }
+    }
+
+    async fn look_up(&self, group: &str, deadline: Instant) -> Result<BrokerId, Error> {
         for tries in 1.. {
             // The first form takes one group, the second many; a request has the one of its version.
             let response = match self.find(group, 4..=6, deadline).await {

@@ -12,10 +12,10 @@ use kafka_protocol::{
     messages::BrokerId,
 };
 use octopus_core::{Error, Position, limits::FETCH_BYTES};
-use tokio::{sync::watch, task::AbortHandle, time::Instant};
+use tokio::{task::AbortHandle, time::Instant};
 use uuid::Uuid;
 
-use super::lock;
+use super::{Shared, lock};
 use crate::{
     api::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchedPartition},
     cluster::{Cluster, Origin, TopicInfo},
@@ -83,17 +83,17 @@ impl Flight {
         asked: Vec<Asked>,
         min_bytes: i32,
         max_wait: Duration,
-        changes: &Arc<watch::Sender<u64>>,
+        shared: &Arc<Shared>,
     ) -> Self {
         let request = request(&asked, min_bytes, max_wait);
         let answer = Arc::new(Mutex::new(Answer::Awaited));
         let (cluster, client_id) = (cluster.clone(), client_id.to_owned());
-        let (kept, changes) = (Arc::clone(&answer), Arc::clone(changes));
+        let (kept, shared) = (Arc::clone(&answer), Arc::clone(shared));
         let task = tokio::spawn(async move {
             let deadline = Instant::now() + max_wait + ANSWER_WAIT;
             let came = cluster.fetch(broker, &client_id, &request, deadline).await;
             *lock(&kept) = Answer::Here(came);
-            changes.send_modify(|changes| *changes += 1);
+            shared.changes.tell();
             tokio::time::sleep(KEPT_FOR).await;
             *lock(&kept) = Answer::Gone;
         });

@@ -77,7 +77,7 @@ impl Fetcher {
             }
             match what {
                 What::Records(records) => {
-                    lock(&self.starts).read(&topic, asked.leader_epoch);
+                    lock(&self.shared.starts).read(&topic, asked.leader_epoch);
                     if lock(&self.snags).passed(&topic, position.offset) {
                         end = End::Soon;
                     }
@@ -96,7 +96,7 @@ impl Fetcher {
                 What::OutOfRange => {
                     tracing::info!(topic, position.offset, "the position is out of range");
                     cluster.stale(&topic);
-                    let ask = lock(&self.starts).out_of_range(&topic, position);
+                    let ask = lock(&self.shared.starts).out_of_range(&topic, position);
                     asks.push((topic, ask));
                 }
                 What::Moved(leader, leader_epoch) => {
@@ -142,7 +142,7 @@ impl Fetcher {
     /// and is fetched again by the next turn, on another connection.
     pub(crate) fn is_damaged(&self, at: &TopicPartition, position: Position) -> bool {
         let topic = self.resolver.names.topic(&at.topic);
-        lock(&self.kept).forget(&topic);
+        lock(&self.shared.kept).forget(&topic);
         lock(&self.snags).damaged(&topic, position.offset)
     }
 }

@@ -1,5 +1,6 @@
-//! The task that drives one member: it sends what the member asks for and tells it what comes of it. It lives as
-//! long as the membership does, also while its consumer is idle [LC-03].
+//! The task that drives one member: it sends what the member asks for and tells it what comes of it. It lives while
+//! something is on its way; between two heartbeats there is none, and an alarm wakes the member, also while its
+//! consumer is idle [LC-03].
 
 use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
 
@@ -10,21 +11,28 @@ use super::{
     member::{Answer, Output, Request},
     send,
 };
+use crate::cluster::Party;
 
 /// What a task waits for, if for anything.
 type Waiting<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
-/// Drives the group's member until it is out.
+/// A request's number, its answer, and with that to a join the group's place among those that join.
+type Flight = Waiting<(u64, Answer, Option<Arc<Party>>)>;
+
+/// Drives the group's member until it is out or at rest.
 pub(super) async fn drive(group: Arc<Group>) {
-    let mut flight: Waiting<(u64, Answer)> = None;
-    let mut beside: Waiting<(u64, Answer)> = None;
+    let mut flight: Flight = None;
+    let mut beside: Flight = None;
+    // From the first answer to a join to the last one, the group keeps its place among those that join.
+    let mut place = None;
     let mut look: Waiting<Option<BTreeMap<String, i32>>> = None;
     loop {
         let (outputs, wake) = {
             let mut membership = group.membership();
             let outputs: Vec<_> = std::iter::from_fn(|| membership.member.poll()).collect();
-            if outputs.is_empty() && membership.member.is_out() {
-                membership.driven = false;
+            let nothing_comes = flight.is_none() && beside.is_none() && look.is_none();
+            if outputs.is_empty() && (nothing_comes || membership.member.is_out()) {
+                group.rest(&mut membership);
                 break;
             }
             membership.signalling = outputs.iter().any(|output| matches!(output, Output::Signal(_)));
@@ -40,6 +48,9 @@ pub(super) async fn drive(group: Arc<Group>) {
                     if let Request::Heartbeat { .. } = request {
                         look = watch(&group, deadline.into());
                     }
+                    if !request.is_of_a_join() {
+                        place = None;
+                    }
                     flight = sent(&group, number, request, deadline.into());
                 }
                 Output::Beside {
@@ -52,14 +63,15 @@ pub(super) async fn drive(group: Arc<Group>) {
             }
         }
         group.membership().signalling = false;
-        group.changes.send_modify(|changes| *changes += 1);
+        group.changes.tell();
         tokio::select! {
             biased;
-            (number, answer) = ready(&mut flight) => {
+            (number, answer, of_party) = ready(&mut flight) => {
                 flight = None;
+                place = of_party.or(place);
                 group.membership().member.answered(number, answer, Instant::now().into_std());
             }
-            (number, answer) = ready(&mut beside) => {
+            (number, answer, _) = ready(&mut beside) => {
                 beside = None;
                 group.membership().member.answered(number, answer, Instant::now().into_std());
             }
@@ -73,20 +85,21 @@ pub(super) async fn drive(group: Arc<Group>) {
             () = group.woken.notified() => {}
         }
     }
-    group.changes.send_modify(|changes| *changes += 1);
+    group.changes.tell();
 }
 
 /// A request that is in flight.
-fn sent(group: &Arc<Group>, number: u64, request: Request, deadline: Instant) -> Waiting<(u64, Answer)> {
+fn sent(group: &Arc<Group>, number: u64, request: Request, deadline: Instant) -> Flight {
     let group = Arc::clone(group);
     Some(Box::pin(async move {
-        (number, send::send(&group, request, deadline).await)
+        let (answer, place) = send::send(&group, request, deadline).await;
+        (number, answer, place)
     }))
 }
 
 /// As the leader: what the cluster lists at present of the topics that were assigned.
 fn watch(group: &Arc<Group>, deadline: Instant) -> Waiting<Option<BTreeMap<String, i32>>> {
-    let topics = group.membership().member.watched()?.clone();
+    let topics = group.membership().member.watched()?;
     let group = Arc::clone(group);
     Some(Box::pin(async move {
         send::counts(&group.cluster, topics, deadline).await.ok()
@@ -129,8 +142,11 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(1);
         let task = size_of_val(&drive(Arc::clone(&group)));
         let flight = size_of_val(&send::send(&group, beat, deadline));
-        let idle = task + size_of::<Group>();
-        assert!(idle < 1536, "{idle} bytes while it waits");
-        assert!(flight < 4096, "{flight} bytes while a heartbeat is on its way");
+        let idle = size_of::<Group>() + size_of::<super::super::member::Member>();
+        assert!(idle < 704, "{idle} bytes while it waits");
+        assert!(
+            task + flight < 2048,
+            "{task} and {flight} bytes while a heartbeat is on its way"
+        );
     }
 }

@@ -18,6 +18,7 @@ use super::{
     Stored,
     assignor::{Assignor, Subscriber},
     subscription,
+    topics::Topics,
 };
 use crate::consumer::Signal;
 
@@ -71,9 +72,9 @@ pub(crate) struct Member {
     id: String,
     generation: i32,
     /// The topics to join with; empty: to be no member.
-    topics: BTreeSet<String>,
+    topics: Topics,
     /// The topics of the JoinGroup sent last.
-    joined_with: BTreeSet<String>,
+    joined_with: Topics,
     /// The join's answer, until it is taken.
     result: Option<Result<Vec<String>, Error>>,
     /// The generation whose assignment was taken last, unless it was lost since.
@@ -83,13 +84,13 @@ pub(crate) struct Member {
     /// The generation whose assignment came last.
     synced: i32,
     /// The topics that this generation gave it.
-    assigned: BTreeSet<String>,
+    assigned: Topics,
     /// A rebalance was signalled in this generation.
     signalled: bool,
     /// Joined, as the leader is told of it.
     joined: Joined,
-    /// As the leader: every member's topics, and those that the cluster lists.
-    led: Option<(BTreeSet<String>, BTreeMap<String, i32>)>,
+    /// As the leader: every member's topics, and how many partitions the cluster listed of each.
+    led: Option<(Topics, Box<[Option<i32>]>)>,
     /// Tries that failed in a row.
     failures: u32,
     /// When the coordinator last knew that the member lives, as far as the member can tell: at the latest when it sent
@@ -110,13 +111,13 @@ impl Member {
             state: State::Out,
             id: String::new(),
             generation: -1,
-            topics: BTreeSet::new(),
-            joined_with: BTreeSet::new(),
+            topics: Topics::default(),
+            joined_with: Topics::default(),
             result: None,
             held: None,
             before: None,
             synced: -1,
-            assigned: BTreeSet::new(),
+            assigned: Topics::default(),
             signalled: false,
             joined: Joined::default(),
             led: None,
@@ -132,8 +133,9 @@ impl Member {
     /// Joins the group, or joins it again, for these topics. A join for the same topics that is under way, or
     /// whose result was not taken, goes on; then nothing is committed.
     pub(crate) fn want(&mut self, topics: BTreeSet<String>, commit: Vec<Stored>, now: Instant) {
-        let same = self.topics == topics;
-        self.topics = topics;
+        let before = std::mem::take(&mut self.topics);
+        self.topics = Topics::new(topics, &before);
+        let same = self.topics == before;
         if same && (self.result.is_some() || self.is_joining()) {
             return;
         }
@@ -154,7 +156,7 @@ impl Member {
 
     /// Leaves the group, or gives the join up.
     pub(crate) fn leave(&mut self, now: Instant) {
-        self.topics.clear();
+        self.topics = Topics::default();
         self.result = None;
         self.held = None;
         self.before = None;
@@ -202,14 +204,17 @@ impl Member {
     }
 
     /// As the leader: the topics of all members, to see whether the cluster lists others of them.
-    pub(crate) fn watched(&self) -> Option<&BTreeSet<String>> {
+    pub(crate) fn watched(&self) -> Option<BTreeSet<String>> {
         matches!(self.state, State::Stable(_)).then_some(())?;
-        self.led.as_ref().map(|(topics, _)| topics)
+        self.led.as_ref().map(|(topics, _)| topics.to_set())
     }
 
     /// What the cluster lists of the [`watched`](Self::watched) topics.
     pub(crate) fn listed(&mut self, counts: &BTreeMap<String, i32>, now: Instant) {
-        let changed = self.led.as_ref().is_some_and(|(_, before)| before != counts);
+        let changed = self.led.as_ref().is_some_and(|(topics, before)| {
+            let now = topics.iter().map(|topic| counts.get(topic).copied());
+            !now.eq(before.iter().copied())
+        });
         if changed && matches!(self.state, State::Stable(_)) {
             self.unsettled(now);
         }
@@ -303,7 +308,12 @@ impl Member {
 
     /// The next thing to do.
     pub(crate) fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if self.outputs.is_empty() {
+            // A member at rest holds no room for what it may say.
+            self.outputs = VecDeque::new();
+        }
+        output
     }
 
     fn is_unwanted(&self) -> bool {
@@ -330,7 +340,7 @@ impl Member {
         self.joined_with = self.topics.clone();
         let request = Request::Join {
             member_id: self.id.clone(),
-            topics: self.topics.clone(),
+            topics: self.topics.to_set(),
         };
         self.send(request, now + self.timing.rebalance + self.timing.session);
     }
@@ -382,7 +392,9 @@ impl Member {
         let members = self.subscribers();
         let given = assignor.assign(&members, &counts);
         let topics = members.iter().flat_map(|member| member.topics.iter().cloned());
-        self.led = Some((topics.collect(), counts));
+        let topics = Topics::new(topics, &self.topics);
+        let listed = topics.iter().map(|topic| counts.get(topic).copied()).collect();
+        self.led = Some((topics, listed));
         let assignments = members.into_iter().zip(&given);
         let assignments =
             assignments.map(|(member, given)| (member.member_id, subscription::assignment(given)));
@@ -394,10 +406,9 @@ impl Member {
         let request = Request::Sync {
             member_id: self.id.clone(),
             generation: self.generation,
-            protocol: self.joined.protocol.clone(),
+            protocol: std::mem::take(&mut self.joined).protocol,
             assignments,
         };
-        self.joined.members = Vec::new();
         self.send(request, now + self.timing.rebalance);
     }
 
@@ -424,7 +435,7 @@ impl Member {
             self.outputs.push_back(Output::Signal(Signal::Lost));
         }
         self.synced = self.generation;
-        self.assigned = assigned.keys().cloned().collect();
+        self.assigned = Topics::new(assigned.keys().cloned(), &self.topics);
         self.signalled = false;
         self.failures = 0;
         self.heard = now;

@@ -18,9 +18,9 @@ use crate::GroupProtocol;
 #[derive(Debug)]
 pub(super) enum Member {
     /// The members decide who reads what.
-    Classic(member::Member),
+    Classic(Box<member::Member>),
     /// The coordinator does.
-    Consumer(consumer_protocol::Member),
+    Consumer(Box<consumer_protocol::Member>),
 }
 
 /// Does the same with a member of either kind.
@@ -36,11 +36,11 @@ macro_rules! either {
 impl Member {
     pub(super) fn new(protocol: GroupProtocol, timing: Timing, now: Instant) -> Self {
         match protocol {
-            GroupProtocol::Classic => Self::Classic(member::Member::new(timing, now)),
-            GroupProtocol::Consumer => Self::Consumer(consumer_protocol::Member::new(
+            GroupProtocol::Classic => Self::Classic(Box::new(member::Member::new(timing, now))),
+            GroupProtocol::Consumer => Self::Consumer(Box::new(consumer_protocol::Member::new(
                 timing.heartbeat,
                 consumer_protocol::member_id,
-            )),
+            ))),
         }
     }
 
@@ -71,7 +71,7 @@ impl Member {
     }
 
     /// As the leader of the classic protocol: the topics of all members, to see whether the cluster lists others of them.
-    pub(super) fn watched(&self) -> Option<&BTreeSet<String>> {
+    pub(super) fn watched(&self) -> Option<BTreeSet<String>> {
         match self {
             Self::Classic(member) => member.watched(),
             Self::Consumer(_) => None,

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     Error,
     answer::Aside,
-    cluster::{Class, Cluster, Topic, ask_on},
+    cluster::{Class, Cluster, Lease, Party, Topic, ask_on},
     error::Api,
     position::each_topic,
 };
@@ -33,25 +33,34 @@ use crate::{
 /// The kind of group that consumers are in.
 const PROTOCOL_TYPE: &str = "consumer";
 
-/// Sends a request, and says what came of it by the deadline.
-pub(super) async fn send(group: &Arc<Group>, request: Request, deadline: Instant) -> Answer {
-    match request {
+/// Sends a request, and says what came of it by the deadline. With the answer to a join comes the place that the group
+/// has among those that join.
+pub(super) async fn send(
+    group: &Arc<Group>,
+    request: Request,
+    deadline: Instant,
+) -> (Answer, Option<Arc<Party>>) {
+    let answer = match request {
+        // What is rare takes no room in what each heartbeat takes.
         Request::Commit(stored) => {
-            if let Err(error) = group.commit(stored, deadline).await {
+            if let Err(error) = Box::pin(group.commit(stored, deadline)).await {
                 tracing::warn!(group = group.id, %error, "the commit before a join failed");
             }
             Answer::Commit
         }
         Request::Join { member_id, topics } => match join(group, &member_id, &topics, deadline).await {
-            Ok(response) => match response.error_code.err() {
-                None => Answer::Join(Ok(joined(response))),
-                Some(ResponseError::MemberIdRequired) => Answer::MemberId(response.member_id.to_string()),
+            Ok((response, place)) => match response.error_code.err() {
+                None => return (Answer::Join(Ok(joined(response))), place),
+                Some(ResponseError::MemberIdRequired) => {
+                    return (Answer::MemberId(response.member_id.to_string()), place);
+                }
                 Some(code) => Answer::Join(Err(Trouble::Code(code))),
             },
             Err(error) => Answer::Join(Err(trouble(error))),
         },
         Request::Partitions(topics) => {
-            Answer::Partitions(counts(&group.cluster, topics, deadline).await.map_err(trouble))
+            let counts = Box::pin(counts(&group.cluster, topics, deadline)).await;
+            Answer::Partitions(counts.map_err(trouble))
         }
         Request::Sync {
             member_id,
@@ -116,14 +125,16 @@ pub(super) async fn send(group: &Arc<Group>, request: Request, deadline: Instant
             }
             Answer::Leave
         }
-        Request::Beat(beat) => Answer::Beat(beat::beat(group, beat, deadline).await),
+        Request::Beat(beat) => Answer::Beat(Box::pin(beat::beat(group, beat, deadline)).await),
         Request::Ids { topics, anew } => {
             if anew {
                 topics.iter().for_each(|topic| group.cluster.stale(topic));
             }
-            Answer::Ids(beat::ids(&group.cluster, topics, deadline).await.map_err(trouble))
+            let ids = Box::pin(beat::ids(&group.cluster, topics, deadline)).await;
+            Answer::Ids(ids.map_err(trouble))
         }
-    }
+    };
+    (answer, None)
 }
 
 impl Group {
@@ -135,14 +146,17 @@ impl Group {
         make: impl FnOnce(i16) -> R + Send,
         deadline: Instant,
     ) -> Result<R::Response, Error> {
-        let broker = self.cluster.coordinator(&self.id, deadline).await?;
-        let api = Api::of(R::KEY);
-        let lease = self
-            .cluster
-            .lease_for(broker, class, &self.id, api, deadline)
-            .await?;
+        let lease = self.lease(class, Api::of(R::KEY), deadline).await?;
         let sent = ask_on(&lease, &self.client_id, range, make, deadline);
         Ok(sent.await?.0)
+    }
+
+    /// A connection of this class to the group's coordinator.
+    async fn lease(&self, class: Class, api: Api, deadline: Instant) -> Result<Lease, Error> {
+        let broker = self.cluster.coordinator(&self.id, deadline).await?;
+        self.cluster
+            .lease_for(broker, class, &self.id, api, deadline)
+            .await
     }
 }
 
@@ -167,22 +181,26 @@ async fn join(
     member_id: &str,
     topics: &BTreeSet<String>,
     deadline: Instant,
-) -> Result<JoinGroupResponse, Error> {
-    let config = group.cluster.config();
-    let metadata = subscription::subscription(topics);
-    let protocols = Assignor::OFFERED.map(|assignor| {
-        JoinGroupRequestProtocol::default()
-            .with_name(StrBytes::from_static_str(assignor.name()))
-            .with_metadata(metadata.clone())
-    });
-    let request = JoinGroupRequest::default()
-        .with_group_id(group_id(group))
-        .with_session_timeout_ms(millis(config.session_timeout))
-        .with_rebalance_timeout_ms(millis(config.rebalance_timeout))
-        .with_member_id(member_id.to_owned().into())
-        .with_protocol_type(StrBytes::from_static_str(PROTOCOL_TYPE))
-        .with_protocols(protocols.to_vec());
-    group.request(Class::Join, CLASSIC, |_| request, deadline).await
+) -> Result<(JoinGroupResponse, Option<Arc<Party>>), Error> {
+    let lease = group.lease(Class::Join, Api::JoinGroup, deadline).await?;
+    let make = |_| {
+        let config = group.cluster.config();
+        let metadata = subscription::subscription(topics);
+        let protocols = Assignor::OFFERED.map(|assignor| {
+            JoinGroupRequestProtocol::default()
+                .with_name(StrBytes::from_static_str(assignor.name()))
+                .with_metadata(metadata.clone())
+        });
+        JoinGroupRequest::default()
+            .with_group_id(group_id(group))
+            .with_session_timeout_ms(millis(config.session_timeout))
+            .with_rebalance_timeout_ms(millis(config.rebalance_timeout))
+            .with_member_id(member_id.to_owned().into())
+            .with_protocol_type(StrBytes::from_static_str(PROTOCOL_TYPE))
+            .with_protocols(protocols.to_vec())
+    };
+    let (response, _) = ask_on(&lease, &group.client_id, CLASSIC, make, deadline).await?;
+    Ok((response, lease.party()))
 }
 
 fn joined(response: JoinGroupResponse) -> Joined {

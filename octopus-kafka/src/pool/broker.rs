@@ -3,22 +3,34 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    pin::pin,
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
 use tokio::{
-    sync::{Mutex as Gate, Notify, OwnedSemaphorePermit, Semaphore},
+    sync::{Mutex as Gate, OnceCell, OwnedSemaphorePermit, Semaphore},
     task::JoinHandle,
     time::{Instant, timeout_at},
 };
 
-use super::{Class, IDLE, Links, NoConnection, Standing, dial::Dial, lock};
+use super::{Class, Links, NoConnection, Standing, dial::Dial, lock};
 use crate::{connection::Connection, error::Kind};
 
-/// Each party's place among the exclusive leases of a class.
-type Parties = BTreeMap<(Class, Box<str>), Weak<OwnedSemaphorePermit>>;
+/// Those who wait for each other's answers, by what they want: they have one place among the exclusive leases of a
+/// class, from when one of them got it until all of them gave it back.
+#[derive(Debug, Default)]
+pub(crate) struct Party(OnceCell<OwnedSemaphorePermit>);
+
+/// The parties that have a place or wait for one.
+#[derive(Debug, Default)]
+struct Parties {
+    known: BTreeMap<(Class, Box<str>), Weak<Party>>,
+    /// How many were left when those that are over last went.
+    swept_to: usize,
+}
+
+/// How many parties are known before those that are over among them go.
+const KNOWN: usize = 64;
 
 pub(super) struct Broker {
     pub(super) address: Arc<str>,
@@ -26,10 +38,7 @@ pub(super) struct Broker {
     held: Mutex<BTreeMap<Class, Vec<Arc<Held>>>>,
     /// The most exclusive leases at once, those counted whose answer is still awaited.
     places: Mutex<BTreeMap<Class, Arc<Semaphore>>>,
-    /// The parties that hold such a lease, each by its one place.
     parties: Mutex<Parties>,
-    /// Tells those who wait for a place that a party got one.
-    entered: Notify,
     dial: Arc<Gate<Dial>>,
     /// Held by the one exclusive class's caller that waits for `dial`, so that a heartbeat's connection waits behind
     /// one opening and not behind one for every consumer.
@@ -65,6 +74,23 @@ pub(super) enum Found {
 /// What an opening comes to.
 pub(super) type Opened = Result<(Arc<Held>, OwnedSemaphorePermit), NoConnection>;
 
+impl Parties {
+    /// The party of this name, which is over when nobody holds it any more.
+    fn of(&mut self, class: Class, name: &str) -> Arc<Party> {
+        let key = (class, Box::from(name));
+        if let Some(party) = self.known.get(&key).and_then(Weak::upgrade) {
+            return party;
+        }
+        if self.known.len() >= KNOWN.max(self.swept_to * 2) {
+            self.known.retain(|_, party| party.strong_count() > 0);
+            self.swept_to = self.known.len();
+        }
+        let party = Arc::default();
+        self.known.insert(key, Arc::downgrade(&party));
+        party
+    }
+}
+
 impl Broker {
     pub(super) fn new(address: Arc<str>, links: Arc<Links>) -> Self {
         Self {
@@ -73,7 +99,6 @@ impl Broker {
             held: Mutex::default(),
             places: Mutex::default(),
             parties: Mutex::default(),
-            entered: Notify::new(),
             dial: Arc::default(),
             crowd: Arc::default(),
             doubted: Mutex::default(),
@@ -88,39 +113,18 @@ impl Broker {
         Arc::clone(class_places)
     }
 
-    /// A place for an exclusive lease: of the whole party that asks, if it is in one and one of it has a place.
-    pub(super) async fn enter(&self, class: Class, party: &str) -> Option<Arc<OwnedSemaphorePermit>> {
-        let places = self.places(class);
-        if party.is_empty() {
-            return places.acquire_owned().await.ok().map(Arc::new);
-        }
-        let key = (class, Box::from(party));
-        // It keeps its place in the line while others enter.
-        let mut turn = pin!(places.acquire_owned());
-        loop {
-            let mut entered = pin!(self.entered.notified());
-            entered.as_mut().enable();
-            let known = lock(&self.parties).get(&key).and_then(Weak::upgrade);
-            if known.is_some() {
-                return known;
-            }
-            tokio::select! {
-                permit = &mut turn => {
-                    let permit = Arc::new(permit.ok()?);
-                    let mut parties = lock(&self.parties);
-                    parties.retain(|_, party| party.strong_count() > 0);
-                    // Another of the party may have been quicker.
-                    if let Some(known) = parties.get(&key).and_then(Weak::upgrade) {
-                        return Some(known);
-                    }
-                    parties.insert(key, Arc::downgrade(&permit));
-                    drop(parties);
-                    self.entered.notify_waiters();
-                    return Some(permit);
-                }
-                () = entered => {}
-            }
-        }
+    /// A place for an exclusive lease: of the whole party that asks, if it is in one. The party stands once in the line,
+    /// however many of it ask.
+    pub(super) async fn enter(&self, class: Class, name: &str) -> Option<Arc<Party>> {
+        let party = if name.is_empty() {
+            Arc::default()
+        } else {
+            lock(&self.parties).of(class, name)
+        };
+        let place = || self.places(class).acquire_owned();
+        // Nobody closes the semaphore.
+        party.0.get_or_try_init(place).await.ok()?;
+        Some(party)
     }
 
     /// A connection of this class. Where those that are shared are crowded, one more is opened meanwhile.
@@ -275,7 +279,7 @@ impl Broker {
             standing.retain(|held| {
                 let connection = &held.connection;
                 let busy = held.places.available_permits() < class.together();
-                connection.fault().is_none() && (busy || now.duration_since(connection.used()) < IDLE)
+                connection.fault().is_none() && (busy || now.duration_since(connection.used()) < class.idle())
             });
         }
         held.retain(|_, standing| !standing.is_empty());

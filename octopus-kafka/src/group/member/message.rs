@@ -60,6 +60,20 @@ pub(crate) struct Beat {
 /// Partitions by the ids of their topics.
 pub(crate) type Owned = BTreeMap<Uuid, BTreeSet<i32>>;
 
+impl Request {
+    /// Whether it is a part of a join, which ends with the answer to [`Request::Sync`].
+    pub(crate) const fn is_of_a_join(&self) -> bool {
+        match self {
+            Self::Join { .. } | Self::Partitions(_) | Self::Sync { .. } => true,
+            Self::Beat(_)
+            | Self::Commit(_)
+            | Self::Heartbeat { .. }
+            | Self::Ids { .. }
+            | Self::Leave { .. } => false,
+        }
+    }
+}
+
 /// An answer to a [`Request`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {

@@ -276,7 +276,7 @@ fn the_leader_assigns_what_the_cluster_lists_and_nothing_else() {
     world.answer(Answer::Sync(Ok(given("a"))));
     assert_eq!(world.member.take(), Some(Ok(vec!["a".to_owned()])));
 
-    assert_eq!(world.member.watched(), Some(&topics("a b c gone")));
+    assert_eq!(world.member.watched(), Some(topics("a b c gone")));
     world.member.listed(&listed, world.now);
     assert_eq!(world.out(), nothing(&[]));
     let more = listed.into_iter().chain([("gone".to_owned(), 1)]).collect();
