@@ -186,11 +186,16 @@ impl Cluster {
         deadline.min(now + half.max(LEAST_TRY))
     }
 
-    /// The places on connections that are taken, the bytes that large answers hold, and those that consumers keep.
+    /// What it and its consumers hold at present.
     #[cfg(feature = "testing")]
-    pub(crate) fn taken(&self) -> (usize, usize, usize) {
-        let (places, answers) = self.0.pool.taken();
-        (places, answers, fetcher::taken(&self.0.kept))
+    pub(crate) fn taken(&self) -> crate::testing::Taken {
+        let (places, answers, answer_bytes) = self.0.pool.taken();
+        crate::testing::Taken {
+            places,
+            answers,
+            answer_bytes,
+            kept_bytes: fetcher::taken(&self.0.kept),
+        }
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -1,5 +1,7 @@
 //! Frames: a length of four bytes, and so many bytes behind it; bounded, and admitted to memory by one budget.
 
+#[cfg(feature = "testing")]
+use std::sync::Mutex;
 use std::{fmt, io, sync::Arc};
 
 use bytes::Bytes;
@@ -23,6 +25,9 @@ const UNIT: usize = 1024;
 pub(crate) struct Budget {
     permits: Arc<Semaphore>,
     units: usize,
+    /// What is held in truth: frames, and their bytes.
+    #[cfg(feature = "testing")]
+    held: Arc<Mutex<(usize, usize)>>,
 }
 
 /// Why a frame can't be read; the connection is of no more use.
@@ -42,6 +47,8 @@ impl Budget {
         Self {
             permits: Arc::new(Semaphore::new(units)),
             units,
+            #[cfg(feature = "testing")]
+            held: Arc::default(),
         }
     }
 
@@ -54,10 +61,10 @@ impl Budget {
             .ok()
     }
 
-    /// The bytes that are taken.
+    /// How many frames hold a part of it, and their bytes.
     #[cfg(feature = "testing")]
-    pub(crate) fn taken(&self) -> usize {
-        (self.units - self.permits.available_permits()) * UNIT
+    pub(crate) fn held(&self) -> (usize, usize) {
+        *lock(&self.held)
     }
 
     #[cfg(test)]
@@ -81,6 +88,8 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(
         return Ok(frame.into());
     }
     let permit = budget.admit(length).await;
+    #[cfg(feature = "testing")]
+    let weight = Weight::of(budget, length);
     let bytes = if length > LARGE {
         let mut buffer = Buffer::new(length).map_err(Fault::Io)?;
         stream.read_exact(&mut buffer).await.map_err(Fault::Io)?;
@@ -97,6 +106,8 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(
     };
     Ok(Bytes::from_owner(Admitted {
         bytes,
+        #[cfg(feature = "testing")]
+        _weight: weight,
         _permit: permit,
     }))
 }
@@ -121,6 +132,8 @@ fn length(head: [u8; 4], most: usize) -> Result<usize, Fault> {
 /// A frame with its part of the budget.
 struct Admitted {
     bytes: Held,
+    #[cfg(feature = "testing")]
+    _weight: Weight,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -136,6 +149,38 @@ impl AsRef<[u8]> for Admitted {
             Held::Large(buffer) => buffer,
         }
     }
+}
+
+/// Counts a frame for as long as it is held.
+#[cfg(feature = "testing")]
+struct Weight {
+    held: Arc<Mutex<(usize, usize)>>,
+    bytes: usize,
+}
+
+#[cfg(feature = "testing")]
+impl Weight {
+    fn of(budget: &Budget, bytes: usize) -> Self {
+        let mut held = lock(&budget.held);
+        *held = (held.0 + 1, held.1 + bytes);
+        Self {
+            held: Arc::clone(&budget.held),
+            bytes,
+        }
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Drop for Weight {
+    fn drop(&mut self) {
+        let mut held = lock(&self.held);
+        *held = (held.0 - 1, held.1 - self.bytes);
+    }
+}
+
+#[cfg(feature = "testing")]
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl fmt::Display for Fault {

@@ -259,11 +259,12 @@ impl Pool {
         broker.map_or(Standing::Untried, |broker| broker.standing())
     }
 
-    /// How many places on connections are taken, and the bytes that large answers hold.
+    /// How many places on connections are taken, how many large answers are held, and their bytes.
     #[cfg(feature = "testing")]
-    pub(crate) fn taken(&self) -> (usize, usize) {
+    pub(crate) fn taken(&self) -> (usize, usize, usize) {
         let places = lock(&self.brokers).values().map(|broker| broker.taken()).sum();
-        (places, self.links.budget.taken())
+        let (answers, bytes) = self.links.budget.held();
+        (places, answers, bytes)
     }
 
     fn broker(&self, address: &str) -> Arc<Broker> {

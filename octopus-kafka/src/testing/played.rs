@@ -15,7 +15,9 @@ use crate::{
 pub struct Taken {
     /// Places on connections: one for each request without its answer, and for each lease.
     pub places: usize,
-    /// The bytes that large answers hold.
+    /// Large answers.
+    pub answers: usize,
+    /// Their bytes.
     pub answer_bytes: usize,
     /// The bytes that consumers keep of replies that left records out.
     pub kept_bytes: usize,
@@ -38,11 +40,6 @@ impl Cluster {
     /// What it and its consumers hold at present.
     #[must_use]
     pub fn held(&self) -> Taken {
-        let (places, answer_bytes, kept_bytes) = self.taken();
-        Taken {
-            places,
-            answer_bytes,
-            kept_bytes,
-        }
+        self.taken()
     }
 }

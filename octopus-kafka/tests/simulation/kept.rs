@@ -1,0 +1,27 @@
+//! The seeds of worlds that failed once.
+
+/// What each failed at, and its seed.
+pub(crate) const SEEDS: &[(&str, u64)] = &[
+    (
+        "a commit that waited for a join, of what the join gave to others",
+        4,
+    ),
+    ("as before, of two topics", 51),
+    ("a throttled connection that is asked who coordinates a group", 2),
+    ("a throttled connection that a heartbeat is sent on", 7),
+    (
+        "two commits in flight, of which the first was not answered in time",
+        10,
+    ),
+    ("as before, where the group's coordinator moves", 22),
+    (
+        "a connection that an answer throttled which nobody waited for",
+        95,
+    ),
+    ("as before, of a look-up", 160),
+    ("a commit that was sent after its member had left", 241),
+    ("as before, where the connection took long to open", 264),
+    ("a start that was read from again and again", 1454),
+    ("as before, where the log was cut off", 1467),
+    ("a topic that is there, and was said to be unknown", 997),
+];
