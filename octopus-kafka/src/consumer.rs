@@ -116,8 +116,10 @@ impl Consumer {
                 Ok(Outcome::Done)
             }
             Effect::Commit(commits) => {
+                let commits = inner.names().stored(commits);
+                let commits = Box::pin(inner.fetcher.valid(commits, deadline)).await;
                 if !commits.is_empty() {
-                    Box::pin(inner.group().commit(inner.names().stored(commits), deadline)).await?;
+                    Box::pin(inner.group().commit(commits, deadline)).await?;
                 }
                 Ok(Outcome::Done)
             }
@@ -199,6 +201,7 @@ impl Inner {
             .map(|topic| self.names().topic(topic))
             .collect();
         let commit = self.names().stored(join.commit);
+        let commit = Box::pin(self.fetcher.valid(commit, deadline)).await;
         let Some(topics) = self.group().join(topics, commit, deadline, hurried).await? else {
             return Ok(Outcome::Joining);
         };

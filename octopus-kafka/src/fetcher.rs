@@ -33,7 +33,8 @@ use self::{
 };
 use crate::{
     changes::{self, Changes},
-    cluster::Topic,
+    cluster::{Cluster, Topic},
+    group::Stored,
     pace::Pace,
     position::{Ask, Place, Resolver, Starts, each_topic},
     records::Reader,
@@ -148,6 +149,38 @@ impl Fetcher {
         lock(&self.shared.starts).clear();
         lock(&self.shared.kept).clear();
         lock(&self.snags).clear();
+    }
+
+    /// Those of these commits that are not of a topic that is gone, as far as the cluster says: a position in it is none
+    /// in the topic of the same name that was made since [D-22].
+    pub(crate) async fn valid(&self, mut commits: Vec<Stored>, deadline: Instant) -> Vec<Stored> {
+        let cluster = &self.resolver.cluster;
+        let (mut found, mut asked) = (Vec::new(), Vec::new());
+        for commit in &commits {
+            match cluster.known(&commit.topic) {
+                _ if !lock(&self.shared.starts).is_known(&commit.topic) => {}
+                Some(known @ (Topic::Known(_) | Topic::Denied)) => found.push((commit.topic.clone(), known)),
+                Some(Topic::Missing) | None => asked.push(commit.topic.clone()),
+            }
+        }
+        if !asked.is_empty() {
+            // Where the cluster does not say, it is for the group's coordinator to refuse the commit.
+            let topics = cluster.ask_topics(&asked, Cluster::one_try(deadline)).await;
+            found.extend(asked.into_iter().zip(topics.unwrap_or_default()));
+        }
+        let mut starts = lock(&self.shared.starts);
+        for (topic, info) in found {
+            if let Topic::Known(info) = info
+                && starts.is_void(&topic, info.id)
+            {
+                tracing::info!(topic, "the topic was made anew: its position is not committed");
+                commits.retain(|commit| commit.topic != topic);
+            }
+        }
+        for commit in &commits {
+            starts.sending(&commit.topic, commit.offset);
+        }
+        commits
     }
 
     /// Where these topics start, each looked for until the deadline; without those that the cluster does not list.

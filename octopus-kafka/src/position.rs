@@ -25,6 +25,8 @@ pub(crate) struct Starts {
     ids: BTreeMap<String, Uuid>,
     /// The leader's epoch in which each position was last known to be of the leader's log.
     checked: BTreeMap<String, i32>,
+    /// What was last sent to be committed, and the id of the topic that it was taken in.
+    sent: BTreeMap<String, (Uuid, i64)>,
     asked: u64,
 }
 
@@ -64,6 +66,9 @@ pub(crate) struct Ask {
 /// What is known of a start that is looked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Sought {
+    /// Its topic was made anew: it starts as one that was never read, and this commit, which may have come to the group
+    /// after the topic of old took the others along, is not of it.
+    Anew(Option<i64>),
     /// Nothing: it starts as one that was never read.
     Start,
     /// A position was out of range in the topic of this id: if it is the same still, there is no use in looking at what
@@ -79,6 +84,7 @@ impl Starts {
         self.entries.retain(|topic, _| topics.contains(topic));
         self.ids.retain(|topic, _| topics.contains(topic));
         self.checked.retain(|topic, _| topics.contains(topic));
+        self.sent.retain(|topic, _| topics.contains(topic));
     }
 
     /// Forgets every start that was found or is looked for.
@@ -125,7 +131,26 @@ impl Starts {
         } else {
             tracing::info!(topic, "the topic was made anew: its position is void");
             self.checked.remove(topic);
-            Place::Ask(self.ask(topic, Some(position), Sought::Start))
+            let sent = self.sent.get(topic).filter(|(id, _)| *id == known);
+            let sought = Sought::Anew(sent.map(|(_, offset)| *offset));
+            Place::Ask(self.ask(topic, Some(position), sought))
+        }
+    }
+
+    /// Whether it is known which topic of this name a position was taken in.
+    pub(crate) fn is_known(&self, topic: &str) -> bool {
+        self.ids.contains_key(topic)
+    }
+
+    /// Whether the position was taken in another topic of this name than that of this id.
+    pub(crate) fn is_void(&self, topic: &str, id: Uuid) -> bool {
+        self.ids.get(topic).is_some_and(|known| !same(*known, id))
+    }
+
+    /// A position is sent to be committed.
+    pub(crate) fn sending(&mut self, topic: &str, offset: i64) {
+        if let Some(id) = self.ids.get(topic) {
+            self.sent.insert(topic.to_owned(), (*id, offset));
         }
     }
 

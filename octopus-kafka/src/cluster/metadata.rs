@@ -160,7 +160,7 @@ impl Cluster {
 
     /// Asks the cluster for topics of names that a topic can have; gives them in the order of their names, and keeps
     /// them. Never makes one [NS-05].
-    pub(super) async fn ask_topics(&self, names: &[String], deadline: Instant) -> Result<Vec<Topic>, Error> {
+    pub(crate) async fn ask_topics(&self, names: &[String], deadline: Instant) -> Result<Vec<Topic>, Error> {
         self.ask_each(names, deadline).await?.into_iter().collect()
     }
 

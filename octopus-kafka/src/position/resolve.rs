@@ -54,7 +54,8 @@ pub(crate) struct Resolver {
 
 impl Resolver {
     /// Where reading starts: at the group's commit, or where `auto.offset.reset` says [FE-15] [LC-04]. A topic whose
-    /// position was out of range comes with the id that it had then: while it has it, its commit is not looked at.
+    /// position was out of range comes with the id that it had then: while it has it, its commit is not looked at. Nor is
+    /// that which this consumer sent for a topic of old [D-22].
     /// Each topic is told as soon as it is found, and every one until the deadline.
     pub(crate) async fn starts(
         &self,
@@ -65,7 +66,7 @@ impl Resolver {
         let held = topics.extract_if(.., |_, sought| matches!(sought, Sought::Check(_)));
         let held = held.filter_map(|(topic, sought)| match sought {
             Sought::Check(position) => Some((topic, position)),
-            Sought::Start | Sought::OutOfRange(_) => None,
+            Sought::Anew(_) | Sought::Start | Sought::OutOfRange(_) => None,
         });
         let held: BTreeMap<_, _> = held.collect();
         let mut reset = self.check(held, deadline, &mut tell).await;
@@ -84,11 +85,13 @@ impl Resolver {
             }
         }
         if !unread.is_empty() {
-            let topics = unread.keys().cloned().collect();
-            match self.group.committed(&topics, deadline).await {
+            let names = unread.keys().cloned().collect();
+            match self.group.committed(&names, deadline).await {
                 Ok(mut committed) => {
                     for (topic, id) in unread {
-                        match committed.remove(&topic) {
+                        let stored = committed.remove(&topic);
+                        let is_void = |offset| topics.get(&topic) == Some(&Sought::Anew(Some(offset)));
+                        match stored.filter(|stored| !is_void(stored.offset)) {
                             Some(stored) => {
                                 let (offset, leader_epoch) = (stored.offset, stored.leader_epoch);
                                 tell(&topic, Found::At(Position { offset, leader_epoch }, id));

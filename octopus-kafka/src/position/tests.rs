@@ -70,6 +70,33 @@ fn a_start_is_looked_for_once_and_kept_until_it_is_used() {
     world.asked(None, ID);
 }
 
+/// [D-22]
+#[test]
+fn a_commit_of_a_topic_of_old_is_none_of_the_one_made_anew() {
+    let mut world = World::new();
+    assert!(!world.starts.is_known("t"));
+    world.starts.sending("t", 2);
+    assert_eq!(world.place(Some(3), ID), at(3));
+    assert!(world.starts.is_known("t") && !world.starts.is_void("t", ID));
+    assert_eq!(world.asked(Some(3), OTHER).sought, Sought::Anew(None));
+
+    let mut world = World::new();
+    assert_eq!(world.place(Some(3), ID), at(3));
+    world.starts.sending("t", 3);
+    assert!(world.starts.is_void("t", OTHER));
+    let ask = world.asked(Some(3), OTHER);
+    assert_eq!(ask.sought, Sought::Anew(Some(3)));
+    world.found(&ask, Found::At(Position::at(0), OTHER));
+    assert_eq!(world.place(Some(3), OTHER), Place::Moved);
+    assert!(!world.starts.is_void("t", OTHER));
+    assert_eq!(world.place(Some(0), OTHER), at(0));
+    // What was sent for the first is nothing to the third.
+    assert_eq!(
+        world.asked(Some(0), Uuid::from_u128(3)).sought,
+        Sought::Anew(None)
+    );
+}
+
 #[test]
 fn an_answer_that_was_overtaken_is_ignored() {
     let mut world = World::new();
@@ -89,7 +116,11 @@ fn a_topic_made_anew_starts_as_one_that_was_never_read() {
     assert_eq!(world.place(Some(7), ID), at(7));
     assert_eq!(world.place(Some(8), ID), at(8));
     let ask = world.asked(Some(8), OTHER);
-    assert_eq!(ask.sought, Sought::Start, "its commit counts");
+    assert_eq!(
+        ask.sought,
+        Sought::Anew(None),
+        "a commit that another sent counts"
+    );
     world.found(&ask, Found::At(Position::at(0), OTHER));
     assert_eq!(world.started(Some(8)), Some(0));
     assert_eq!(world.place(Some(8), OTHER), Place::Moved);

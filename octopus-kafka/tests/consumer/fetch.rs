@@ -427,6 +427,42 @@ async fn a_topic_that_is_made_anew_is_read_from_its_start() {
     assert_eq!(one.read(4).await, ["new0", "new1", "new2", "new3"]);
 }
 
+/// [KF-23] [D-22] a position in the topic that is gone, committed after the topic was made anew, passes for none in it:
+/// where the consumer has seen that the first one is gone, it is not committed, and where it has not, it is not read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_of_a_topic_that_is_gone_is_no_commit_of_the_one_made_anew() {
+    for was_seen in [true, false] {
+        let world = World::embedded().await;
+        world.topic("a", &["old0", "old1", "old2"]).await;
+        world.topic("b", &["b0"]).await;
+        let mut one = world.session("one", AutoOffsetReset::Earliest);
+        one.assign(&["a", "b"]);
+        one.read(4).await;
+        assert!(world.broker().delete_topic(&world.name("a")));
+        if was_seen {
+            assert_eq!(one.turn(TURN).await.unwrap().values, [""; 0]);
+            one.commit("a", 3, "").await.unwrap_err();
+        }
+        // Not by the consumer's own cluster, which would see it.
+        let name = world.name("a");
+        assert!(world.broker().create_topic(&name));
+        let new = batch(&["new0", "new1", "new2", "new3"]);
+        world.broker().append(&name, new).unwrap();
+        one.commit("b", 1, "").await.unwrap();
+        one.commit("a", 3, "").await.unwrap();
+        let mut committed = vec![("b".to_owned(), 1, String::new())];
+        if !was_seen {
+            committed.insert(0, ("a".to_owned(), 3, String::new()));
+        }
+        assert_eq!(one.committed(&["a", "b"]).await, committed, "{was_seen}");
+        assert_eq!(one.read(4).await, ["new0", "new1", "new2", "new3"], "{was_seen}");
+        one.commit("a", 4, "").await.unwrap();
+        committed.retain(|(topic, ..)| topic == "b");
+        committed.insert(0, ("a".to_owned(), 4, String::new()));
+        assert_eq!(one.committed(&["a", "b"]).await, committed, "{was_seen}");
+    }
+}
+
 /// [KF-25] [ER-02]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_may_not_be_read_fails_alone_and_recovers() {
