@@ -34,6 +34,8 @@ pub(crate) struct Starts {
 struct Entry {
     /// The position that this start replaces.
     instead_of: Option<Position>,
+    /// The topic's id, where that position is void for its being made anew.
+    anew: Option<Uuid>,
     number: u64,
     found: Option<Result<Position, (Error, Instant)>>,
 }
@@ -121,10 +123,15 @@ impl Starts {
                 Some(Err(_)) => {}
             }
         }
-        self.entries.remove(topic);
+        let entry = self.entries.remove(topic);
         let Some(position) = position else {
             return Place::Ask(self.ask(topic, None, Sought::Start));
         };
+        let is_anew = entry.is_some_and(|entry| entry.anew == Some(id) && entry.instead_of != Some(position));
+        if is_anew && position.leader_epoch.is_none() {
+            // It was sought since; what was read of the topic of old meanwhile has an epoch.
+            self.ids.insert(topic.to_owned(), id);
+        }
         let known = *self.ids.entry(topic.to_owned()).or_insert(id);
         if same(known, id) {
             self.at(topic, position, leader_epoch, Some(position))
@@ -133,7 +140,11 @@ impl Starts {
             self.checked.remove(topic);
             let sent = self.sent.get(topic).filter(|(id, _)| *id == known);
             let sought = Sought::Anew(sent.map(|(_, offset)| *offset));
-            Place::Ask(self.ask(topic, Some(position), sought))
+            let ask = self.ask(topic, Some(position), sought);
+            if let Some(entry) = self.entries.get_mut(topic) {
+                entry.anew = Some(id);
+            }
+            Place::Ask(ask)
         }
     }
 
@@ -244,6 +255,7 @@ impl Starts {
             topic.to_owned(),
             Entry {
                 instead_of,
+                anew: None,
                 number,
                 found: None,
             },

@@ -128,6 +128,28 @@ fn a_topic_made_anew_starts_as_one_that_was_never_read() {
     assert_eq!(world.started(Some(0)), None);
 }
 
+/// [D-20] [D-22]
+#[test]
+fn a_seek_ends_the_failure_of_a_topic_made_anew_but_what_was_read_of_the_one_of_old_does_not() {
+    let mut world = World::new();
+    let old = |offset| Position {
+        offset,
+        leader_epoch: Some(1),
+    };
+    let place = |world: &mut World, position| world.starts.place("t", Some(position), OTHER, -1, world.now);
+    assert_eq!(world.place(Some(7), ID), at(7));
+    let ask = world.asked(Some(7), OTHER);
+    world.found(&ask, Found::Failed(no_offset()));
+    assert_eq!(world.place(Some(7), OTHER), Place::Failed(no_offset()));
+    let Place::Ask(ask) = place(&mut world, old(9)) else {
+        panic!("a position in the topic of old");
+    };
+    world.found(&ask, Found::Failed(no_offset()));
+    assert_eq!(place(&mut world, old(9)), Place::Failed(no_offset()));
+    assert_eq!(world.place(Some(3), OTHER), at(3));
+    assert_eq!(world.place(Some(4), OTHER), at(4));
+}
+
 #[test]
 fn a_start_that_was_found_in_the_topic_before_is_void() {
     let mut world = World::new();

@@ -427,6 +427,26 @@ async fn a_topic_that_is_made_anew_is_read_from_its_start() {
     assert_eq!(one.read(4).await, ["new0", "new1", "new2", "new3"]);
 }
 
+/// [KF-23] [D-20] [D-22] with `none` it fails until a seek.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_made_anew_waits_for_a_seek_without_a_policy() {
+    let world = World::embedded().await;
+    world.topic("a", &["old0", "old1", "old2"]).await;
+    let mut one = world.session("one", AutoOffsetReset::None);
+    one.assign(&["a"]);
+    one.seek("a", 1);
+    assert_eq!(one.read(2).await, ["old1", "old2"]);
+    assert!(world.broker().delete_topic(&world.name("a")));
+    assert_eq!(one.turn(TURN).await.unwrap().values, [""; 0]);
+    world.topic("a", &["new0", "new1", "new2", "new3"]).await;
+    for _ in 0..2 {
+        let turn = one.turn(Duration::from_secs(20)).await.unwrap();
+        assert_eq!(turn.failed, [(at("a"), Error::NoOffset(at("a")))]);
+    }
+    one.seek("a", 2);
+    assert_eq!(one.read(2).await, ["new2", "new3"]);
+}
+
 /// [KF-23] [D-22] a position in the topic that is gone, committed after the topic was made anew, passes for none in it:
 /// where the consumer has seen that the first one is gone, it is not committed, and where it has not, it is not read.
 #[tokio::test(flavor = "multi_thread")]
