@@ -17,7 +17,12 @@ use octopus_core::{
     Records as _, Settings, Subject, TopicPartition,
 };
 use octopus_kafka::{Cluster, Config, Consumer, Signal};
-use tokio::{runtime::Runtime, sync::mpsc, task::JoinHandle, time::Instant};
+use tokio::{
+    runtime::Runtime,
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+    time::Instant,
+};
 
 use crate::broker::Child;
 
@@ -31,6 +36,9 @@ const TOPIC: &str = "training-events";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 /// How long one try of a join is waited for.
 const ONE_TRY: Duration = Duration::from_secs(30);
+/// How many groups begin to join at first before one of them has: as with clients that come one after the other. When
+/// they lose their coordinator, all join at once.
+const COMING: usize = 256;
 /// The tasks that fetch as fast as they can.
 const FETCHING: usize = 2;
 
@@ -141,7 +149,7 @@ impl Crowd {
             members: AtomicUsize::new(0),
             lost: AtomicUsize::new(0),
         });
-        let joining = runtime.spawn(Arc::clone(&state).join_all(signals));
+        let joining = runtime.spawn(Arc::clone(&state).join_all(shape.members, signals));
         Ok(Self {
             runtime,
             address,
@@ -241,10 +249,12 @@ impl Drop for Fetching {
 
 impl State {
     /// Has each join, and again when it is told to.
-    async fn join_all(self: Arc<Self>, mut signals: mpsc::UnboundedReceiver<(usize, Signal)>) {
-        for number in 0..self.consumers.len() {
-            tokio::spawn(Arc::clone(&self).join(number));
-        }
+    async fn join_all(
+        self: Arc<Self>,
+        members: usize,
+        mut signals: mpsc::UnboundedReceiver<(usize, Signal)>,
+    ) {
+        tokio::spawn(Arc::clone(&self).come(members));
         while let Some((number, signal)) = signals.recv().await {
             self.out(number);
             if signal == Signal::Lost {
@@ -252,6 +262,20 @@ impl State {
             }
             tokio::spawn(Arc::clone(&self).join(number));
         }
+    }
+
+    /// Has each group join, some of them at a time.
+    async fn come(self: Arc<Self>, members: usize) {
+        let mut coming = JoinSet::new();
+        for number in 0..self.consumers.len() {
+            if number % members == 0 && coming.len() >= COMING * members {
+                for _ in 0..members {
+                    coming.join_next().await;
+                }
+            }
+            coming.spawn(Arc::clone(&self).join(number));
+        }
+        coming.join_all().await;
     }
 
     async fn join(self: Arc<Self>, number: usize) {

@@ -1,8 +1,12 @@
 //! What ten thousand members of consumer groups take: memory, connections, heartbeats while both cores fetch, and how
 //! they come back after their coordinator was lost. The broker runs in a process of its own.
 //!
-//! `cargo bench -p octopus-benches --bench many` prints a table for each crowd; `-- 2500x4 10000x1` names crowds as
-//! groups by members. Without `--bench` or with `--test` it is a small crowd that only shows that it works.
+//! `cargo bench -p octopus-benches --bench many` prints a table for each crowd; `-- 2500x4 10000x1x0` names crowds as
+//! groups by members, and the milliseconds that a new group waits for more members, 3,000 by default. Without `--bench`
+//! or with `--test` it is a small crowd that only shows that it works.
+//!
+//! Memory is given twice: what the system gave the process, which keeps what a storm of joins left in the allocator's
+//! heaps, and what is allocated.
 
 mod broker;
 mod crowd;
@@ -23,6 +27,8 @@ const CROWDS: [&str; 2] = ["2500x4", "10000x1"];
 const SMALL: &str = "20x2";
 /// How long heartbeats are watched.
 const WATCHED: Duration = Duration::from_secs(20);
+/// How long it takes until all is quiet after joins: until the connections that they took are closed.
+const QUIET: Duration = Duration::from_secs(60);
 /// How long the coordinator is away: shorter than a session.
 const AWAY: Duration = Duration::from_secs(4);
 
@@ -63,7 +69,7 @@ fn measure(shape: Shape, is_whole: bool) -> Result<()> {
         "new connections, the most in a second",
         &broker.most_hellos()?.to_string(),
     );
-    crowd.rest(Duration::from_secs(5));
+    crowd.rest(if is_whole { QUIET } else { Duration::from_secs(1) });
 
     let quiet = Memory::of_this_process()?;
     row(
@@ -120,7 +126,7 @@ fn measure(shape: Shape, is_whole: bool) -> Result<()> {
         "new connections, the most in a second",
         &broker.most_hellos()?.to_string(),
     );
-    crowd.rest(Duration::from_secs(5));
+    crowd.rest(if is_whole { QUIET } else { Duration::from_secs(1) });
     let again = Memory::of_this_process()?;
     row(
         "memory above the empty process after all that",
