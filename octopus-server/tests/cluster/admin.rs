@@ -1,6 +1,7 @@
 //! What is asked of the cluster and changed in it, by librdkafka's admin client.
 
 use std::{
+    env,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::Mutex,
@@ -92,6 +93,15 @@ impl Drop for Admin {
         drop(self.talk.get_mut().map(|talk| talk.0.take()));
         let _ = self.python.wait();
     }
+}
+
+/// The Python that has confluent-kafka; where there is none, that is printed.
+pub(crate) fn python() -> Option<String> {
+    let python = env::var("OCTOPUS_TEST_PYTHON").ok();
+    if python.is_none() {
+        println!("skipped: OCTOPUS_TEST_PYTHON names no Python with confluent-kafka");
+    }
+    python
 }
 
 /// A script of this folder, with its input and output in our hands.

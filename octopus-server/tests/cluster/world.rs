@@ -1,13 +1,13 @@
 //! Three nodes, the binary on them, its first user, and an admin client.
 
-use std::{env, sync::Arc};
+use std::sync::Arc;
 
 use octopus_kafka::testing::{Nodes, Release};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::{
-    admin::Admin,
+    admin::{Admin, python},
     support::{client::Client, kafka::on_kafka, server::Server},
 };
 
@@ -23,10 +23,7 @@ pub(crate) struct World {
 impl World {
     /// `None` without a Python, which is printed.
     pub(crate) async fn start() -> Option<Self> {
-        let Ok(python) = env::var("OCTOPUS_TEST_PYTHON") else {
-            println!("skipped: OCTOPUS_TEST_PYTHON names no Python with confluent-kafka");
-            return None;
-        };
+        let python = python()?;
         let nodes = spawn_blocking(|| Nodes::start(Release::default())).await.unwrap();
         let nodes = nodes.unwrap();
         let address = nodes.address();

@@ -48,6 +48,7 @@ pub(super) fn properties(place: &Place, data: &Path) -> String {
          log.dirs={}\n\
          message.max.bytes=9000000\n\
          log.retention.ms=-1\n\
+         log.cleaner.backoff.ms=500\n\
          group.initial.rebalance.delay.ms=0\n\
          group.consumer.min.heartbeat.interval.ms=300\n\
          group.consumer.heartbeat.interval.ms=300\n\
@@ -75,7 +76,6 @@ pub(super) fn properties(place: &Place, data: &Path) -> String {
             ("broker.session.timeout.ms", "4000"),
             ("broker.heartbeat.interval.ms", "500"),
             ("replica.lag.time.max.ms", "10000"),
-            ("log.cleaner.backoff.ms", "500"),
         ]
     };
     for (name, value) in more {
