@@ -98,6 +98,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_while_the_cluster_fails() {
         reader = readers.join_next() => panic!("{reader:?}"),
     };
     let written = spawn_blocking(move || writer.end()).await.unwrap();
+    let over = Instant::now();
     let all_read = async {
         while ledger.verdict().lost > 0 {
             sleep(Duration::from_millis(100)).await;
@@ -112,6 +113,11 @@ async fn nothing_acknowledged_is_lost_or_doubled_while_the_cluster_fails() {
 
     let verdict = ledger.verdict();
     println!("writer: {written}");
+    println!(
+        "all was read {:.1} s after the last word of the writer",
+        over.elapsed().as_secs_f64()
+    );
+    println!("slowest, ms beyond its wait: {:?}", ledger.slowest());
     println!("replies other than successes: {:?}", ledger.replies());
     println!(
         "{} acknowledged, {} read, {} lost, {} doubled, {} different; faults {counts:?}; {} s; seed {seed}",

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 /// How many faults are told one by one.
@@ -19,6 +20,7 @@ struct State {
     different: u64,
     told: Vec<String>,
     replies: BTreeMap<String, u64>,
+    slowest: BTreeMap<String, u128>,
 }
 
 #[derive(Debug, Default)]
@@ -26,6 +28,8 @@ struct Topic {
     acknowledged: BTreeMap<i64, String>,
     read: BTreeMap<i64, String>,
     unread: BTreeSet<i64>,
+    /// Hashes of acknowledged records whose offset the writer was not told.
+    somewhere: BTreeSet<String>,
     floor: i64,
 }
 
@@ -59,6 +63,11 @@ impl Ledger {
                 state.tell(format!("{topic} {offset}: {what}"));
             }
         }
+    }
+
+    /// A record was acknowledged, but not where it is: the broker had it already when the writer sent it again.
+    pub(crate) fn acknowledged_somewhere(&self, topic: &str, hash: &str) {
+        self.state().topic(topic).somewhere.insert(hash.to_owned());
     }
 
     /// A reader was given a record. One below `floor`, the offset that this reader may not be given again, is doubled,
@@ -113,14 +122,26 @@ impl Ledger {
         self.state().replies.clone()
     }
 
+    /// A request took that long beyond what it may wait for records.
+    pub(crate) fn took(&self, what: &str, over: Duration) {
+        let mut state = self.state();
+        let slowest = state.slowest.entry(what.to_owned()).or_default();
+        *slowest = over.as_millis().max(*slowest);
+    }
+
+    /// The slowest of each kind of request, in milliseconds.
+    pub(crate) fn slowest(&self) -> BTreeMap<String, u128> {
+        self.state().slowest.clone()
+    }
+
     /// How the account stands.
     pub(crate) fn verdict(&self) -> Verdict {
         let state = self.state();
         let sum = |of: fn(&Topic) -> usize| state.topics.values().map(of).sum();
         Verdict {
-            acknowledged: sum(|topic| topic.acknowledged.len()),
+            acknowledged: sum(|topic| topic.acknowledged.len() + topic.somewhere.len()),
             read: sum(|topic| topic.read.len()),
-            lost: sum(|topic| topic.unread.len()),
+            lost: sum(|topic| topic.unread.len() + topic.nowhere().len()),
             doubled: state.doubled,
             different: state.different,
         }
@@ -130,14 +151,29 @@ impl Ledger {
     pub(crate) fn told(&self) -> Vec<String> {
         let state = self.state();
         let lost = state.topics.iter().flat_map(|(name, topic)| {
-            let lost = topic.unread.iter().take(TOLD);
-            lost.map(move |offset| format!("{name} {offset}: never read"))
+            let lost = topic.unread.iter().map(i64::to_string);
+            let lost = lost.chain(topic.nowhere().into_iter().cloned()).take(TOLD);
+            lost.map(move |which| format!("{name} {which}: never read"))
         });
         state.told.iter().cloned().chain(lost).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Topic {
+    /// The hashes of records that are somewhere, but were not read.
+    fn nowhere(&self) -> BTreeSet<&String> {
+        if self.somewhere.is_empty() {
+            return BTreeSet::new();
+        }
+        let read: BTreeSet<_> = self.read.values().collect();
+        self.somewhere
+            .iter()
+            .filter(|hash| !read.contains(hash))
+            .collect()
     }
 }
 
@@ -179,6 +215,12 @@ mod tests {
     #[test]
     fn the_checker_sees_what_is_lost_doubled_and_different() {
         assert_eq!(verdict(|l| l.acknowledged("t", 1, "a")), (1, 0, 0));
+        let somewhere = |l: &Ledger| {
+            l.acknowledged_somewhere("t", "a");
+            l.acknowledged_somewhere("t", "b");
+            l.read("r", "t", 1, "a", 0);
+        };
+        assert_eq!(verdict(somewhere), (1, 0, 0));
         let in_order = |l: &Ledger| {
             l.acknowledged("t", 1, "a");
             l.read("r", "t", 1, "a", 0);

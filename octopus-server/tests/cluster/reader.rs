@@ -1,6 +1,9 @@
 //! Readers by HTTP, which do what a careful client does: try again, create again, and commit what they processed.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
@@ -139,7 +142,9 @@ impl Reader {
             .collect();
         let body = json!({"partitions": partitions}).to_string();
         let path = self.path("offsets");
+        let begun = Instant::now();
         let reply = self.user.send("GET", &path, &[], &body).await;
+        self.ledger.took("offsets?", begun.elapsed());
         if let Some(reply) = self.settle("offsets?", reply).await? {
             for commit in reply.json()["offsets"].as_array().unwrap() {
                 let topic = commit["topic"].as_str().unwrap();
@@ -154,7 +159,9 @@ impl Reader {
         settings["name"] = json!(self.name);
         let group = format!("/api/v2/consumers/{}", self.group);
         loop {
+            let begun = Instant::now();
             let reply = self.user.post(&group, &settings.to_string()).await;
+            self.ledger.took("create", begun.elapsed());
             if let Ok(Some(_)) = self.settle("create", reply).await {
                 return;
             }
@@ -162,7 +169,9 @@ impl Reader {
     }
 
     async fn delete(&self) {
+        let begun = Instant::now();
         let reply = self.user.delete(&self.path("")).await;
+        self.ledger.took("delete", begun.elapsed());
         // Where it fails, the create that follows says so.
         let _ = self.settle("delete", reply).await;
     }
@@ -172,7 +181,10 @@ impl Reader {
         let timeout = *self.seed.pick(&[100, 500, 1000, 2000, 5000]);
         let max_bytes = if self.seed.once_in(5) { 50_000 } else { 0 };
         let query = format!("?timeout={timeout}&max_bytes={max_bytes}");
+        let begun = Instant::now();
         let reply = self.user.fetch(&self.path(""), &query, BINARY).await;
+        let wait = Duration::from_millis(timeout);
+        self.ledger.took("fetch", begun.elapsed().saturating_sub(wait));
         let reply = self.settle("fetch", reply).await?;
         Ok(reply.map_or_else(Vec::new, |reply| reply.json().as_array().unwrap().clone()))
     }
@@ -185,7 +197,9 @@ impl Reader {
 
     /// Sends a body once; `None` where that may be tried again.
     async fn try_post(&self, what: &str, body: &str) -> Result<Option<Response>, Gone> {
+        let begun = Instant::now();
         let reply = self.user.post(&self.path(what), body).await;
+        self.ledger.took(what, begun.elapsed());
         self.settle(what, reply).await
     }
 

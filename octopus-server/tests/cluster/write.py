@@ -2,7 +2,8 @@
 
 RATE records a second, each to partition 0 of one of the topics, with acks=all and idempotence, a compression a topic;
 besides them transactions to the first and the last topic, some committed, some aborted, the last one left open.
-Prints a line for each record that is acknowledged, `TOPIC OFFSET HASH`, and at the end a line of counts."""
+Prints a line for each record that is acknowledged, `TOPIC OFFSET HASH`, and at the end a line of counts. The offset is
+`None` where the broker only says that it has the record from an earlier try."""
 import base64
 import hashlib
 import random

@@ -42,7 +42,10 @@ impl Writer {
                 match line.split(' ').collect::<Vec<_>>()[..] {
                     [topic, offset, hash] => {
                         let (_, topic) = topic.split_once('.').unwrap();
-                        ledger.acknowledged(topic, offset.parse().unwrap(), hash);
+                        match offset {
+                            "None" => ledger.acknowledged_somewhere(topic, hash),
+                            offset => ledger.acknowledged(topic, offset.parse().unwrap(), hash),
+                        }
                     }
                     _ => end = line,
                 }
