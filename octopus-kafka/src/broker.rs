@@ -198,6 +198,19 @@ pub struct GroupMember {
     pub assignment: Bytes,
 }
 
+/// A member of a group in which the coordinator assigns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerMember {
+    /// Its member id.
+    pub member_id: String,
+    /// Its epoch.
+    pub epoch: i32,
+    /// The topics of the partitions that it has: those that it is given, and those that it has not given up yet. One that
+    /// was deleted is there by its id.
+    pub topics: Vec<String>,
+}
+
 /// What the machine is told once.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -453,14 +466,26 @@ impl Broker {
         })
     }
 
-    /// The members of a group in which the coordinator assigns: their ids and epochs.
+    /// The members of a group in which the coordinator assigns.
     #[must_use]
-    pub fn consumer_members(&self, group: &str) -> Vec<(String, i32)> {
+    pub fn consumer_members(&self, group: &str) -> Vec<ConsumerMember> {
         self.shared.with(|machine, _| {
             let group = machine.groups.find(group);
             let consumers = group.and_then(|group| group.consumers.as_ref());
             let members = consumers.into_iter().flat_map(|consumers| &consumers.members);
-            members.map(|(id, member)| (id.clone(), member.epoch)).collect()
+            let topics = |member: &consumers::Member| {
+                let held = member.assigned.keys().chain(member.revoking.keys());
+                let name = |id| machine.topics.name_of(id).map(str::to_owned);
+                held.map(|id| name(*id).unwrap_or_else(|| id.to_string()))
+                    .collect()
+            };
+            members
+                .map(|(id, member)| ConsumerMember {
+                    member_id: id.clone(),
+                    epoch: member.epoch,
+                    topics: topics(member),
+                })
+                .collect()
         })
     }
 

@@ -10,13 +10,17 @@ use std::{
     collections::BTreeSet,
     fmt,
     hash::{BuildHasher as _, RandomState},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
 use octopus_core::{Namespace, TopicName};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::{sync::Semaphore, time::Instant};
 
 pub(crate) use self::ask::ask_on;
@@ -47,6 +51,8 @@ struct Inner {
     alarms: Arc<Alarms>,
     /// What its consumers may keep of replies that left records out.
     kept: Arc<Semaphore>,
+    /// Where chance is played, the seed of the next member's ids.
+    seeds: Option<AtomicU64>,
 }
 
 /// The least that a try is waited for: longer than a broker may be silent before it is asked on another connection.
@@ -59,11 +65,14 @@ impl Cluster {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let dialer = transport::dialer(config.security.tls.clone());
-        Self::over(config, dialer, RandomState::new().hash_one(0))
+        Self::over(config, dialer, None)
     }
 
-    /// As [`new`](Self::new), with streams of this dialer's, and waits that `chance` spreads.
-    pub(crate) fn over(config: Config, dialer: Dialer, chance: u64) -> Self {
+    /// As [`new`](Self::new), with streams of this dialer's. Where `chance` is given, it spreads the waits, and names the
+    /// members.
+    pub(crate) fn over(config: Config, dialer: Dialer, chance: Option<u64>) -> Self {
+        let seeds = chance.map(AtomicU64::new);
+        let chance = chance.unwrap_or_else(|| RandomState::new().hash_one(0));
         let budget = Budget::new(config.fetch_memory);
         let sasl = config.security.sasl.clone();
         let (control, fetch) = (config.control_frame, config.fetch_frame);
@@ -75,7 +84,20 @@ impl Cluster {
             coordinators: coordinator::Cache::default(),
             alarms: Arc::default(),
             kept: fetcher::budget(),
+            seeds,
         }))
+    }
+
+    /// A number that no other member's ids come of.
+    pub(crate) fn member_seed(&self) -> u128 {
+        if let Some(seeds) = &self.0.seeds {
+            return u128::from(seeds.fetch_add(1, Ordering::Relaxed)) << 64;
+        }
+        let mut bytes = [0; 16];
+        SystemRandom::new()
+            .fill(&mut bytes)
+            .expect("the system has random bytes: TLS and sign-ins need them as well");
+        u128::from_be_bytes(bytes)
     }
 
     /// Ends well once the cluster can be reached: one live connection to any of its brokers is enough [D-41].

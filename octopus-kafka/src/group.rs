@@ -108,7 +108,9 @@ impl Group {
             rebalance: config.rebalance_timeout,
             heartbeat: config.heartbeat_interval,
         };
-        let member = Member::new(config.group_protocol, timing, Instant::now().into_std());
+        let member = Member::new(config.group_protocol, timing, Instant::now().into_std(), || {
+            cluster.member_seed()
+        });
         Arc::new(Self {
             cluster,
             id,

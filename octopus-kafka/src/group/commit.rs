@@ -260,14 +260,14 @@ mod tests {
             heartbeat: Duration::from_secs(3),
         };
         for protocol in [GroupProtocol::Classic, GroupProtocol::Consumer] {
-            let mut member = Member::new(protocol, timing, now);
+            let mut member = Member::new(protocol, timing, now, || 7);
             let alone = Claim::of(&member);
             let who = |claim: Claim, member: &Member| claim.committer(member, ["a"].into_iter());
             assert_eq!(who(alone, &member), Some(Identity::Alone));
             member.want(BTreeSet::from(["a".to_owned()]), Vec::new(), now);
             let joining = Claim::of(&member);
             assert_eq!(who(joining, &member), Some(Identity::Joining));
-            let left = Member::new(protocol, timing, now);
+            let left = Member::new(protocol, timing, now, || 7);
             assert_eq!(who(joining, &left), None);
         }
     }

@@ -19,7 +19,7 @@ use kafka_protocol::error::ResponseError;
 use octopus_core::Error;
 use uuid::Uuid;
 
-pub(super) use self::id::member_id;
+use self::id::MemberIds;
 use super::{
     Stored,
     member::{Answer, Beat, Beaten, Output, Owned, Request, Trouble},
@@ -89,7 +89,7 @@ struct Flight {
 /// A member of a group.
 #[derive(Debug)]
 pub(super) struct Member {
-    new_id: fn() -> String,
+    ids: MemberIds,
     state: State,
     progress: Progress,
     id: String,
@@ -141,10 +141,10 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// A member that takes its ids from `new_id`, and keeps this time between heartbeats where the coordinator names none.
-    pub(super) fn new(heartbeat: Duration, new_id: fn() -> String) -> Self {
+    /// A member whose ids come of this seed, and which keeps this time between heartbeats where the coordinator names none.
+    pub(super) const fn new(heartbeat: Duration, seed: u128) -> Self {
         Self {
-            new_id,
+            ids: MemberIds::new(seed),
             state: State::Out,
             progress: Progress::Done,
             id: String::new(),
@@ -310,7 +310,7 @@ impl Member {
         self.failures = 0;
         self.result = None;
         if self.state == State::Out {
-            self.id = (self.new_id)();
+            self.id = self.ids.next();
         }
         self.state = State::Joining;
         self.progress = Progress::Settling;

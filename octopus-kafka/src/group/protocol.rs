@@ -34,13 +34,19 @@ macro_rules! either {
 }
 
 impl Member {
-    pub(super) fn new(protocol: GroupProtocol, timing: Timing, now: Instant) -> Self {
+    /// `seed` is asked for a random number, to take names from.
+    pub(super) fn new(
+        protocol: GroupProtocol,
+        timing: Timing,
+        now: Instant,
+        seed: impl FnOnce() -> u128,
+    ) -> Self {
         match protocol {
             GroupProtocol::Classic => Self::Classic(Box::new(member::Member::new(timing, now))),
-            GroupProtocol::Consumer => Self::Consumer(Box::new(consumer_protocol::Member::new(
-                timing.heartbeat,
-                consumer_protocol::member_id,
-            ))),
+            GroupProtocol::Consumer => {
+                let member = consumer_protocol::Member::new(timing.heartbeat, seed());
+                Self::Consumer(Box::new(member))
+            }
         }
     }
 

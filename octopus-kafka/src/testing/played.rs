@@ -34,7 +34,7 @@ impl Cluster {
             let opening = dial(address);
             Box::pin(async move { Ok(Box::new(opening.await?) as Box<dyn Stream>) }) as Opening
         });
-        Self::over(config, dialer, seed)
+        Self::over(config, dialer, Some(seed))
     }
 
     /// What it and its consumers hold at present.

@@ -45,7 +45,7 @@ impl World {
     }
 
     fn epoch(&self) -> i32 {
-        self.broker().consumer_members(&self.name("group"))[0].1
+        self.broker().consumer_members(&self.name("group"))[0].epoch
     }
 
     fn committed(&self, topic: &str) -> Option<i64> {
@@ -63,7 +63,8 @@ async fn commits_and_look_ups_say_whose_and_of_which_epoch_they_are() {
     one.join(&["a"]).await;
     one.commit("a", 1, "").await.unwrap();
     assert_eq!(one.committed(&["a"]).await[0].1, 1);
-    let (id, epoch) = world.broker().consumer_members(&world.name("group")).remove(0);
+    let member = world.broker().consumer_members(&world.name("group")).remove(0);
+    let (id, epoch) = (member.member_id, member.epoch);
     let commits = world.received(ApiKey::OffsetCommit);
     let commits: Vec<_> = commits
         .iter()

@@ -396,7 +396,7 @@ async fn a_leave_is_sent_once_with_the_members_id(#[case] protocol: GroupProtoco
     let (broker, group) = (world.broker(), world.name("group"));
     let member_id = match protocol {
         Classic => broker.group_members(&group).remove(0).member_id,
-        Consumer => broker.consumer_members(&group).remove(0).0,
+        Consumer => broker.consumer_members(&group).remove(0).member_id,
     };
     one.leave().await;
     one.leave().await;

@@ -25,3 +25,16 @@ pub(crate) const SEEDS: &[(&str, u64)] = &[
     ("as before, where the log was cut off", 1467),
     ("a topic that is there, and was said to be unknown", 997),
 ];
+
+/// As these, of the protocol where the coordinator assigns.
+pub(crate) const CONSUMER: &[(&str, u64)] = &[
+    (
+        "what was given and taken away before anyone took it, and never said not to be owned",
+        1391,
+    ),
+    ("as before", 1644),
+    (
+        "a heartbeat in the moment in which its connection is throttled",
+        561,
+    ),
+];

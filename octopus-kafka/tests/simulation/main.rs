@@ -29,7 +29,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use octopus_kafka::GroupProtocol;
 use play::{Played, play};
+use rstest::rstest;
 
 /// What is played if nothing else is said: as many, but no new one after this time unless there were only a few.
 const WORLDS: u64 = 2_000;
@@ -46,8 +48,11 @@ const SHOWN: usize = 3;
 /// held of connections and memory stays within its bound and is given back. After all faults every record is read within
 /// 30 s. Nothing quick waits behind what waits, no throttled connection is asked [ER-04], a member that lives is never put
 /// out [LC-03], and no topic is made [NS-05].
+#[rstest]
+#[case::classic(GroupProtocol::Classic)]
+#[case::consumer(GroupProtocol::Consumer)]
 #[test]
-fn every_world_comes_right() {
+fn every_world_comes_right(#[case] protocol: GroupProtocol) {
     let asked = setting("OCTOPUS_WORLDS");
     let (count, began) = (asked.unwrap_or(WORLDS), Instant::now());
     let first = setting("OCTOPUS_SEED").unwrap_or(1);
@@ -64,7 +69,7 @@ fn every_world_comes_right() {
                         if seed >= first + count || enough {
                             break;
                         }
-                        failures.extend(judge(seed).failure);
+                        failures.extend(judge(seed, protocol).failure);
                         played.fetch_add(1, Ordering::Relaxed);
                     }
                     failures
@@ -77,7 +82,7 @@ fn every_world_comes_right() {
             .collect()
     });
     say(format_args!(
-        "{} worlds from seed {first}, {} failed",
+        "{} worlds of {protocol:?} from seed {first}, {} failed",
         played.into_inner(),
         failures.len()
     ));
@@ -87,24 +92,30 @@ fn every_world_comes_right() {
 /// As [`every_world_comes_right`], for those that once failed.
 #[test]
 fn worlds_that_failed_once_come_right() {
-    for (what, seed) in kept::SEEDS {
-        if let Some(failure) = judge(*seed).failure {
+    let classic = kept::SEEDS.iter().map(|kept| (GroupProtocol::Classic, kept));
+    let consumer = kept::CONSUMER.iter().map(|kept| (GroupProtocol::Consumer, kept));
+    for (protocol, (what, seed)) in classic.chain(consumer) {
+        if let Some(failure) = judge(*seed, protocol).failure {
             panic!("{what}: {failure}");
         }
     }
 }
 
 /// A failure that can't be played again can't be understood.
+#[rstest]
+#[case::classic(GroupProtocol::Classic)]
+#[case::consumer(GroupProtocol::Consumer)]
 #[test]
-fn the_same_seed_is_the_same_world() {
+fn the_same_seed_is_the_same_world(#[case] protocol: GroupProtocol) {
     for seed in 1..=TWICE {
-        assert_eq!(judge(seed).hash, judge(seed).hash, "seed {seed}");
+        let [one, two] = [0; 2].map(|_| judge(seed, protocol).hash);
+        assert_eq!(one, two, "seed {seed}");
     }
-    assert_ne!(judge(1).hash, judge(2).hash);
+    assert_ne!(judge(1, protocol).hash, judge(2, protocol).hash);
 }
 
 /// Plays a world. A panic of a task of the client is a failure.
-fn judge(seed: u64) -> Played {
+fn judge(seed: u64, protocol: GroupProtocol) -> Played {
     static HOOK: Once = Once::new();
     thread_local! {
         static PLAYS: Cell<bool> = const { Cell::new(false) };
@@ -121,7 +132,7 @@ fn judge(seed: u64) -> Played {
         }));
     });
     PLAYS.set(true);
-    let played = panic::catch_unwind(|| play(seed));
+    let played = panic::catch_unwind(|| play(seed, protocol));
     PLAYS.set(false);
     let panicked = PANIC.take().map(|why| format!("seed {seed}: {why}"));
     match (played, panicked) {

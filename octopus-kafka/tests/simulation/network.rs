@@ -4,7 +4,7 @@ use std::{future::pending, io, sync::Arc};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use kafka_protocol::messages::ApiKey;
-use octopus_kafka::broker::GroupState;
+use octopus_kafka::broker::{ConsumerMember, GroupState};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split},
     sync::{Notify, mpsc},
@@ -254,6 +254,21 @@ impl Line {
                     "I3: a commit of what the group gave to others: {committing:?}"
                 ));
             }
+        }
+        let members = self.sim.broker.consumer_members(group);
+        let member = members
+            .iter()
+            .find(|member| member.member_id == committing.member_id && member.epoch == committing.generation);
+        let takes_of_others = |member: &ConsumerMember| {
+            // What it has of a topic that was deleted is nobody's.
+            let is_there = |topic: &String| self.sim.broker.end_offset(topic).is_some();
+            member.topics.iter().all(is_there)
+                && !topics.iter().all(|(topic, _)| member.topics.contains(topic))
+        };
+        if member.is_some_and(takes_of_others) {
+            self.sim.fail(format_args!(
+                "I3: a commit of what the coordinator gave to others: {committing:?}"
+            ));
         }
         let mut state = self.sim.lock();
         state.note(format_args!("commit {committing:?}"));

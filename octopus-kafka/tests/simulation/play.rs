@@ -5,7 +5,7 @@ mod happen;
 use std::{sync::Arc, time::Duration};
 
 use octopus_core::AutoOffsetReset;
-use octopus_kafka::{Cluster, Config, broker};
+use octopus_kafka::{Cluster, Config, GroupProtocol, broker};
 use tokio::{
     runtime::Builder,
     task::JoinSet,
@@ -23,6 +23,9 @@ use crate::{
 const RIGHT: Duration = Duration::from_secs(30);
 /// How long what was held may take to be given back [I4].
 const GIVEN_BACK: Duration = Duration::from_secs(30);
+/// How long a member may be silent, and how often it is not.
+const SESSION: Duration = Duration::from_secs(6);
+const BEAT: Duration = Duration::from_secs(1);
 /// Topics and groups that there may be.
 const TOPICS: [&str; 3] = ["t0", "t1", "t2"];
 /// A topic that consumers ask for, and that there never is.
@@ -38,14 +41,14 @@ pub(crate) struct Played {
 }
 
 /// Plays the world of a seed. The same seed is the same world.
-pub(crate) fn play(seed: u64) -> Played {
+pub(crate) fn play(seed: u64, protocol: GroupProtocol) -> Played {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let sim = world(seed).await;
+        let sim = world(seed, protocol).await;
         let state = sim.lock();
         let failure = state.failure.as_ref();
         let failure = failure.map(|why| format!("seed {seed}: {why}\n{}", state.lines(LINES)));
@@ -59,15 +62,17 @@ pub(crate) fn play(seed: u64) -> Played {
 /// The events that are shown of a world that failed.
 const LINES: usize = 400;
 
-async fn world(seed: u64) -> Arc<Sim> {
+async fn world(seed: u64, protocol: GroupProtocol) -> Arc<Sim> {
     let mut config = broker::Config::default();
     config.initial_rebalance_delay = Duration::ZERO;
+    config.consumer_session_timeout = SESSION;
+    config.consumer_heartbeat_interval = BEAT;
     // A client that lets the broker make topics is found out.
     config.auto_create = true;
     config.requests_kept = 0;
     config.advertised = Some(("kafka".to_owned(), 9092));
     let nodes = 1 + usize::try_from(seed % 3).expect("few nodes");
-    let sim = Sim::new(seed, nodes, &config);
+    let sim = Sim::new(seed, protocol, nodes, &config);
     let (topics, calm) = begin(&sim, nodes);
     let cluster = cluster(&sim, nodes);
     let mut tasks = JoinSet::new();
@@ -143,8 +148,9 @@ fn begin(sim: &Sim, nodes: usize) -> (Vec<String>, bool) {
 
 fn cluster(sim: &Arc<Sim>, nodes: usize) -> Cluster {
     let mut config = Config::new((0..nodes).map(sim::address).collect());
-    config.session_timeout = Duration::from_secs(6);
-    config.heartbeat_interval = Duration::from_secs(1);
+    config.group_protocol = sim.protocol;
+    config.session_timeout = SESSION;
+    config.heartbeat_interval = BEAT;
     config.rebalance_timeout = Duration::from_secs(20);
     config.fetch_memory = FETCH_MEMORY;
     let chance = sim.lock().chance.number();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use octopus_kafka::{
-    Cluster,
+    Cluster, GroupProtocol,
     broker::{self, ApiKey, Broker, Response, always},
 };
 use tokio::time::Instant;
@@ -37,6 +37,10 @@ const ERRORS: &[(ApiKey, &[i16])] = &[
     (ApiKey::JoinGroup, &[14, 15, NOT_COORDINATOR, 25]),
     (ApiKey::SyncGroup, &[14, 15, NOT_COORDINATOR, 22, 25, 27]),
     (ApiKey::Heartbeat, &[14, 15, NOT_COORDINATOR, 22, 25, 27]),
+    (
+        ApiKey::ConsumerGroupHeartbeat,
+        &[14, 15, NOT_COORDINATOR, 25, 110],
+    ),
     (ApiKey::OffsetCommit, &[7, 14, 15, NOT_COORDINATOR, 22, 25, 27]),
     (ApiKey::OffsetFetch, &[14, 15, NOT_COORDINATOR, 88]),
     (ApiKey::LeaveGroup, &[14, 15, NOT_COORDINATOR, 25]),
@@ -46,6 +50,7 @@ const ERRORS: &[(ApiKey, &[i16])] = &[
 #[derive(Debug)]
 pub(crate) struct Sim {
     pub(crate) broker: Broker,
+    pub(crate) protocol: GroupProtocol,
     /// Once it is there: the cluster that all consumers are of.
     pub(crate) cluster: OnceLock<Cluster>,
     state: Arc<Mutex<State>>,
@@ -104,7 +109,12 @@ pub(crate) struct State {
 
 impl Sim {
     /// A world of so many nodes, in tasks of this runtime.
-    pub(crate) fn new(seed: u64, nodes: usize, config: &broker::Config) -> Arc<Self> {
+    pub(crate) fn new(
+        seed: u64,
+        protocol: GroupProtocol,
+        nodes: usize,
+        config: &broker::Config,
+    ) -> Arc<Self> {
         let now = Instant::now();
         let state = State {
             chance: Chance::new(seed),
@@ -144,6 +154,7 @@ impl Sim {
         }
         Arc::new(Self {
             broker,
+            protocol,
             cluster: OnceLock::new(),
             state,
         })

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use kafka_protocol::{
-    messages::{ApiKey, SaslAuthenticateResponse},
+    messages::{ApiKey, ConsumerGroupHeartbeatResponse, SaslAuthenticateResponse},
     protocol::Decodable as _,
 };
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 pub(crate) use self::frame::{About, Committing, Frame};
 
 /// The answers that say that a member's generation is over.
-const OVER: [i16; 3] = [22, 25, 82];
+const OVER: [i16; 4] = [22, 25, 82, 110];
 
 /// All connections that stand, and what they carried.
 #[derive(Debug, Default)]
@@ -134,6 +134,13 @@ impl Wire {
                     self.members.insert(id, frame.client_id.clone());
                 }
             }
+            ApiKey::ConsumerGroupHeartbeat => {
+                let (id, epoch) = frame.beats_as()?;
+                self.members.insert(id, frame.client_id.clone());
+                if epoch > 0 {
+                    return Ok(());
+                }
+            }
             ApiKey::SyncGroup | ApiKey::LeaveGroup => {}
             _ => return Ok(()),
         }
@@ -194,6 +201,16 @@ impl Wire {
                 }
             }
             ApiKey::SyncGroup if is_last && code == 0 => standing.is_member = true,
+            ApiKey::ConsumerGroupHeartbeat if sent.number >= standing.asked && code == 0 => {
+                let answer = ConsumerGroupHeartbeatResponse::decode(&mut &*body, sent.version);
+                if let Ok(answer) = answer {
+                    standing.generation = answer.member_epoch;
+                    standing.is_member = answer.member_epoch > 0;
+                }
+            }
+            ApiKey::ConsumerGroupHeartbeat if sent.number >= standing.asked && OVER.contains(&code) => {
+                standing.is_member = false;
+            }
             ApiKey::Heartbeat if sent.number > standing.asked && OVER.contains(&code) => {
                 standing.is_member = false
             }
@@ -225,7 +242,7 @@ impl Line {
             ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => None,
             ApiKey::Fetch => Some("fetch"),
             ApiKey::JoinGroup | ApiKey::SyncGroup => Some("join"),
-            ApiKey::Heartbeat => Some("beat"),
+            ApiKey::Heartbeat | ApiKey::ConsumerGroupHeartbeat => Some("beat"),
             ApiKey::OffsetCommit => Some("commit"),
             ApiKey::Produce => Some("produce"),
             _ => Some("control"),
@@ -273,7 +290,7 @@ impl Line {
         }
         matches!(
             sent.api,
-            ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::Heartbeat
+            ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::Heartbeat | ApiKey::ConsumerGroupHeartbeat
         )
         .then(|| body.get(4..)?.first_chunk().copied().map(i16::from_be_bytes))
         .flatten()

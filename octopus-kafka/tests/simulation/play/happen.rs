@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use octopus_kafka::records::{BatchWriter, Compression};
+use octopus_kafka::{
+    GroupProtocol,
+    records::{BatchWriter, Compression},
+};
 use tokio::{task::JoinSet, time::Instant};
 
 use super::GROUPS;
@@ -67,7 +70,8 @@ pub(super) fn happen(sim: &Arc<Sim>, topics: &[String], calm: bool, tasks: &mut 
             state.down[node] = now + long;
             state.note(format_args!("{node} is down for {long:?}"));
         }
-        89..95 => {
+        // Strangers speak the classic protocol.
+        89..95 if sim.protocol == GroupProtocol::Classic => {
             let (manners, long) = {
                 let mut state = sim.lock();
                 let manners = [Manners::Well, Manners::Silent, Manners::NeverSyncs];

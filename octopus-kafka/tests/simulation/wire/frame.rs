@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use bytes::{Buf as _, Bytes};
 use kafka_protocol::{
     messages::{
-        ApiKey, FetchRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest,
-        MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest,
-        SyncGroupRequest,
+        ApiKey, ConsumerGroupHeartbeatRequest, FetchRequest, HeartbeatRequest, JoinGroupRequest,
+        LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
+        OffsetForLeaderEpochRequest, SyncGroupRequest,
     },
     protocol::Decodable,
 };
@@ -100,6 +100,11 @@ impl Frame {
             ApiKey::JoinGroup => About::Group(self.decode::<JoinGroupRequest>()?.group_id.to_string()),
             ApiKey::SyncGroup => About::Group(self.decode::<SyncGroupRequest>()?.group_id.to_string()),
             ApiKey::Heartbeat => About::Group(self.decode::<HeartbeatRequest>()?.group_id.to_string()),
+            ApiKey::ConsumerGroupHeartbeat => About::Group(
+                self.decode::<ConsumerGroupHeartbeatRequest>()?
+                    .group_id
+                    .to_string(),
+            ),
             ApiKey::LeaveGroup => About::Group(self.decode::<LeaveGroupRequest>()?.group_id.to_string()),
             ApiKey::OffsetCommit => About::Group(self.committing()?.group),
             ApiKey::OffsetFetch => {
@@ -118,6 +123,12 @@ impl Frame {
     /// The member id that a JoinGroup comes with.
     pub(crate) fn joins_as(&self) -> Result<String, String> {
         Ok(self.decode::<JoinGroupRequest>()?.member_id.to_string())
+    }
+
+    /// The member id that a ConsumerGroupHeartbeat comes with, and its epoch.
+    pub(crate) fn beats_as(&self) -> Result<(String, i32), String> {
+        let request = self.decode::<ConsumerGroupHeartbeatRequest>()?;
+        Ok((request.member_id.to_string(), request.member_epoch))
     }
 
     /// The commit that it is.
