@@ -168,6 +168,8 @@ impl Consumer {
     ) -> Result<Polled, Error> {
         let (group, fetcher) = (self.inner.group(), &self.inner.fetcher);
         if !group.is_held() {
+            // The task that tells its owner so has its turn first, however often the owner asks.
+            tokio::task::yield_now().await;
             return Ok(Polled::default());
         }
         let polled = fetcher.poll(plan, within, hurried).await?;
