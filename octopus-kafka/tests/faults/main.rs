@@ -20,4 +20,5 @@ mod nodes;
 mod partitions;
 mod read;
 mod records;
+mod sign_in;
 mod wire;

@@ -51,6 +51,7 @@ async fn settle() {
     }
 }
 
+/// [KF-40]
 #[tokio::test(start_paused = true)]
 async fn one_is_had_for_all() {
     let (source, renewed) = counted();
@@ -63,6 +64,7 @@ async fn one_is_had_for_all() {
     assert_eq!(source.asked.load(Ordering::Relaxed), 1);
 }
 
+/// [KF-40]
 #[tokio::test(start_paused = true)]
 async fn a_new_one_is_had_while_the_old_one_holds() {
     let (source, renewed) = counted();
@@ -77,7 +79,7 @@ async fn a_new_one_is_had_while_the_old_one_holds() {
     assert_eq!(source.asked.load(Ordering::Relaxed), 2);
 }
 
-/// The old one is used while it holds, however its source fails; then there is none.
+/// [KF-40] the old one is used while it holds, however its source fails; then there is none.
 #[tokio::test(start_paused = true)]
 async fn a_source_that_fails_is_let_alone_for_a_while_and_asked_again() {
     let (source, renewed) = counted();
@@ -98,6 +100,7 @@ async fn a_source_that_fails_is_let_alone_for_a_while_and_asked_again() {
     assert_eq!(got(&renewed).await, 3);
 }
 
+/// [KF-40]
 #[tokio::test(start_paused = true)]
 async fn a_source_that_hangs_is_waited_for_so_long_and_no_longer() {
     let (source, renewed) = counted();
