@@ -21,14 +21,13 @@ use tokio::{
     sync::Semaphore,
     time::{Instant, sleep_until, timeout_at},
 };
-use uuid::Uuid;
 
 pub(crate) use self::kept::budget;
 #[cfg(feature = "testing")]
 pub(crate) use self::kept::taken;
 use self::{
     flight::{Asked, Flight, KEPT_FOR},
-    kept::Kept,
+    kept::{Kept, Source},
     snag::Snags,
 };
 use crate::{
@@ -128,8 +127,8 @@ impl Turn<'_> {
 struct Part {
     position: Position,
     records: Bytes,
-    /// The topic's id, where it came from a broker just now.
-    fetched: Option<Uuid>,
+    /// Of which log it is, where it came from a broker just now.
+    fetched: Option<Source>,
 }
 
 impl Fetcher {
@@ -334,7 +333,7 @@ impl Fetcher {
                     turn.failed.insert(topic.clone(), Error::RecordUnreadable(at));
                 }
                 Place::At(position) => match info.leader {
-                    Some(_) if self.take_kept(turn, topic, position, info.id) => {}
+                    Some(_) if self.take_kept(turn, topic, position, Source::of(&info)) => {}
                     Some(leader) if !turn.refused.contains_key(topic) => {
                         by_leader
                             .entry(leader)
@@ -461,11 +460,11 @@ impl Fetcher {
                 fetched,
             }) = turn.parts.remove(&topic)
             {
-                if let Some(id) = fetched {
+                if let Some(source) = fetched {
                     let records = records.clone();
                     lock(&self.shared.kept).keep(
                         &topic,
-                        id,
+                        source,
                         position.offset,
                         records,
                         &self.budget,
@@ -485,8 +484,8 @@ impl Fetcher {
     }
 
     /// Reads what the last reply left out, if it was kept.
-    fn take_kept(&self, turn: &mut Turn<'_>, topic: &str, position: Position, id: Uuid) -> bool {
-        let kept = lock(&self.shared.kept).take(topic, id, position.offset, Instant::now());
+    fn take_kept(&self, turn: &mut Turn<'_>, topic: &str, position: Position, source: Source) -> bool {
+        let kept = lock(&self.shared.kept).take(topic, source, position.offset, Instant::now());
         let Some(records) = kept else {
             return false;
         };

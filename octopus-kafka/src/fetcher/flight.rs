@@ -50,6 +50,14 @@ impl Asked {
             leader_epoch: info.leader_epoch,
         }
     }
+
+    /// Of which log its answer is.
+    pub(super) const fn source(&self) -> super::Source {
+        super::Source {
+            id: self.id,
+            leader_epoch: self.leader_epoch,
+        }
+    }
 }
 
 /// What came of a Fetch, and on which connection.

@@ -71,6 +71,7 @@ impl Fetcher {
         }
         let mut end = End::Quiet;
         for (asked, what) in flight::sort(&flight.asked, response) {
+            let source = asked.source();
             let (topic, position) = (asked.topic, asked.position);
             if end == End::Quiet && !matches!(&what, What::Records(records) if records.is_empty()) {
                 end = End::Told;
@@ -89,7 +90,7 @@ impl Fetcher {
                     let part = Part {
                         position,
                         records,
-                        fetched: Some(asked.id),
+                        fetched: Some(source),
                     };
                     turn.parts.insert(topic, part);
                 }

@@ -14,6 +14,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::flight::KEPT_FOR;
+use crate::cluster::TopicInfo;
 
 /// The bytes that one permit of the budget stands for.
 const PERMIT_BYTES: usize = 1024;
@@ -31,6 +32,25 @@ pub(crate) fn taken(budget: &Semaphore) -> usize {
     BUDGET_BYTES - budget.available_permits() * PERMIT_BYTES
 }
 
+/// Which log records are of: another leader's may have others from some offset on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Source {
+    /// The topic's.
+    pub(super) id: Uuid,
+    /// The leader's.
+    pub(super) leader_epoch: i32,
+}
+
+impl Source {
+    /// The log that is read at present.
+    pub(super) const fn of(info: &TopicInfo) -> Self {
+        Self {
+            id: info.id,
+            leader_epoch: info.leader_epoch,
+        }
+    }
+}
+
 /// What one consumer keeps of each topic.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
@@ -41,7 +61,7 @@ pub(super) struct Kept {
 
 #[derive(Debug)]
 struct Part {
-    id: Uuid,
+    source: Source,
     /// The position that it was last read from.
     from: i64,
     /// The position behind it.
@@ -56,7 +76,7 @@ impl Kept {
     pub(super) fn keep(
         &mut self,
         topic: &str,
-        id: Uuid,
+        source: Source,
         from: i64,
         records: Bytes,
         budget: &Arc<Semaphore>,
@@ -73,7 +93,7 @@ impl Kept {
         let permits = u32::try_from(records.len().div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
         if let Ok(permit) = Arc::clone(budget).try_acquire_many_owned(permits) {
             let part = Part {
-                id,
+                source,
                 from,
                 end,
                 records,
@@ -86,10 +106,12 @@ impl Kept {
 
     /// The batches from this position on. Only for a position further on than the last one: reading from the same
     /// place again may mean that what is kept is damaged.
-    pub(super) fn take(&mut self, topic: &str, id: Uuid, position: i64, now: Instant) -> Option<Bytes> {
+    pub(super) fn take(&mut self, topic: &str, source: Source, position: i64, now: Instant) -> Option<Bytes> {
         let part = self.parts.get_mut(topic)?;
-        let useful =
-            part.id == id && part.from < position && position < part.end && now < part.since + KEPT_FOR;
+        let useful = part.source == source
+            && part.from < position
+            && position < part.end
+            && now < part.since + KEPT_FOR;
         let found = batches(&part.records).find(|(_, end)| useful && position < *end);
         let Some((start, _)) = found else {
             self.parts.remove(topic);
@@ -151,7 +173,18 @@ mod tests {
 
     use super::*;
 
-    const ID: Uuid = Uuid::from_u128(1);
+    const LOG: Source = Source {
+        id: Uuid::from_u128(1),
+        leader_epoch: 3,
+    };
+    const ANEW: Source = Source {
+        id: Uuid::from_u128(2),
+        ..LOG
+    };
+    const LED_ANEW: Source = Source {
+        leader_epoch: 4,
+        ..LOG
+    };
 
     /// Batches of ten offsets from these on, each of 100 bytes.
     fn log(bases: &[i64]) -> Bytes {
@@ -172,22 +205,29 @@ mod tests {
     #[test]
     fn what_was_left_out_is_given_from_the_batch_that_holds_it() {
         let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
-        kept.keep("t", ID, 3, log(&[0, 10, 20]), &budget, now);
-        assert_eq!(kept.take("t", ID, 5, now), Some(log(&[0, 10, 20])));
-        assert_eq!(kept.take("t", ID, 10, now), Some(log(&[10, 20])));
-        assert_eq!(kept.take("t", ID, 29, now), Some(log(&[20])));
-        assert_eq!(kept.take("t", ID, 30, now), None, "all was read");
+        kept.keep("t", LOG, 3, log(&[0, 10, 20]), &budget, now);
+        assert_eq!(kept.take("t", LOG, 5, now), Some(log(&[0, 10, 20])));
+        assert_eq!(kept.take("t", LOG, 10, now), Some(log(&[10, 20])));
+        assert_eq!(kept.take("t", LOG, 29, now), Some(log(&[20])));
+        assert_eq!(kept.take("t", LOG, 30, now), None, "all was read");
         assert_eq!(budget.available_permits(), BUDGET_BYTES / PERMIT_BYTES);
     }
 
+    /// [KF-21] what one leader had past the position, the next one may not have.
     #[test]
-    fn it_is_not_used_for_another_place_topic_or_time() {
+    fn it_is_not_used_for_another_place_topic_leader_or_time() {
         let now = Instant::now();
-        for (position, id, after) in [(3, ID, 0), (2, ID, 0), (5, Uuid::from_u128(2), 0), (5, ID, 2)] {
+        for (position, log_then, after) in [
+            (3, LOG, 0),
+            (2, LOG, 0),
+            (5, ANEW, 0),
+            (5, LED_ANEW, 0),
+            (5, LOG, 2),
+        ] {
             let (mut kept, budget) = (Kept::default(), budget());
-            kept.keep("t", ID, 3, log(&[0]), &budget, now);
+            kept.keep("t", LOG, 3, log(&[0]), &budget, now);
             assert_eq!(
-                kept.take("t", id, position, now + Duration::from_secs(after)),
+                kept.take("t", log_then, position, now + Duration::from_secs(after)),
                 None
             );
             assert_eq!(
@@ -202,10 +242,10 @@ mod tests {
     fn no_more_is_kept_than_the_budget() {
         let (mut kept, now) = (Kept::default(), Instant::now());
         let budget = Arc::new(Semaphore::new(1));
-        kept.keep("t", ID, 3, log(&[0]), &budget, now);
-        kept.keep("u", ID, 3, log(&[0]), &budget, now);
-        assert_eq!(kept.take("u", ID, 5, now), None);
-        assert_eq!(kept.take("t", ID, 5, now), Some(log(&[0])));
+        kept.keep("t", LOG, 3, log(&[0]), &budget, now);
+        kept.keep("u", LOG, 3, log(&[0]), &budget, now);
+        assert_eq!(kept.take("u", LOG, 5, now), None);
+        assert_eq!(kept.take("t", LOG, 5, now), Some(log(&[0])));
         assert!(kept.sweep(now));
         assert!(!kept.sweep(now + KEPT_FOR));
         assert_eq!(budget.available_permits(), 1);
