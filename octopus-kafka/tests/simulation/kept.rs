@@ -24,6 +24,7 @@ pub(crate) const SEEDS: &[(&str, u64)] = &[
     ("a start that was read from again and again", 1454),
     ("as before, where the log was cut off", 1467),
     ("a topic that is there, and was said to be unknown", 997),
+    ("records kept from before the log was cut off below them", 102_162),
 ];
 
 /// As these, of the protocol where the coordinator assigns.

@@ -162,6 +162,11 @@ impl Truth {
         Some(Seen(then)).filter(|seen| !seen.0.is_empty())
     }
 
+    /// Whether it was ever another topic of the same name.
+    pub(crate) const fn was_made_anew(&self) -> bool {
+        self.made > 0
+    }
+
     /// Whether what was read is of the present topic, and not of one of the same name before it.
     pub(crate) fn is_of_it(&self, seen: &Seen) -> bool {
         seen.0.last().is_some_and(|last| *last >= self.made)

@@ -17,9 +17,6 @@ use uuid::Uuid;
 
 pub(crate) use self::frame::{About, Committing, Frame};
 
-/// The answers that say that a member's generation is over.
-const OVER: [i16; 4] = [22, 25, 82, 110];
-
 /// All connections that stand, and what they carried.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
@@ -207,12 +204,6 @@ impl Wire {
                     standing.generation = answer.member_epoch;
                     standing.is_member = answer.member_epoch > 0;
                 }
-            }
-            ApiKey::ConsumerGroupHeartbeat if sent.number >= standing.asked && OVER.contains(&code) => {
-                standing.is_member = false;
-            }
-            ApiKey::Heartbeat if sent.number > standing.asked && OVER.contains(&code) => {
-                standing.is_member = false
             }
             _ => return,
         }
