@@ -25,6 +25,7 @@ async fn guarded(session: Duration) -> (World, Config) {
     let mut config = broker::Config::default();
     config.initial_rebalance_delay = Duration::ZERO;
     config.users.insert("octopus", "a password");
+    config.requests_kept = 1_000_000;
     config.max_session = Some(session);
     let world = World::of(Broker::start(config).await.unwrap());
     let mut config = Config::new(vec![world.broker().addr().to_string()]);
