@@ -36,6 +36,8 @@ struct Entry {
     instead_of: Option<Position>,
     /// The topic's id, where that position is void for its being made anew.
     anew: Option<Uuid>,
+    /// The id of the topic that the replaced position was taken in.
+    before: Option<Uuid>,
     number: u64,
     found: Option<Result<Position, (Error, Instant)>>,
 }
@@ -89,9 +91,14 @@ impl Starts {
         self.sent.retain(|topic, _| topics.contains(topic));
     }
 
-    /// Forgets every start that was found or is looked for.
+    /// Forgets every start that was found or is looked for. The positions that they were to replace stand, and are void as
+    /// before where their topic was made anew.
     pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+        for (topic, entry) in std::mem::take(&mut self.entries) {
+            if let Some(before) = entry.before {
+                self.ids.insert(topic, before);
+            }
+        }
         self.checked.clear();
     }
 
@@ -215,7 +222,12 @@ impl Starts {
         match found {
             Found::At(position, id) => {
                 self.replace(topic, position);
-                self.ids.insert(topic.to_owned(), id);
+                let before = self.ids.insert(topic.to_owned(), id);
+                if let Some(entry) = self.entries.get_mut(topic)
+                    && entry.instead_of.is_some()
+                {
+                    entry.before = entry.before.or(before);
+                }
             }
             Found::Checked(position, leader_epoch) => {
                 self.replace(topic, position);
@@ -251,11 +263,17 @@ impl Starts {
     fn ask(&mut self, topic: &str, instead_of: Option<Position>, sought: Sought) -> Ask {
         self.asked += 1;
         let number = self.asked;
+        let same = self
+            .entries
+            .get(topic)
+            .filter(|entry| entry.instead_of == instead_of);
+        let before = same.and_then(|entry| entry.before);
         self.entries.insert(
             topic.to_owned(),
             Entry {
                 instead_of,
                 anew: None,
+                before,
                 number,
                 found: None,
             },

@@ -197,6 +197,26 @@ fn what_was_read_up_to_the_position_that_was_replaced_is_not_read_again() {
     assert_eq!(world.started(Some(8)), None);
 }
 
+/// [D-22] a start that is forgotten before it was taken leaves the position as void as it was.
+#[test]
+fn a_position_of_a_topic_that_is_gone_stays_void_where_its_start_is_forgotten() {
+    let mut world = World::new();
+    assert_eq!(world.place(Some(8), ID), at(8));
+    let ask = world.asked(Some(8), OTHER);
+    world.found(&ask, Found::At(Position::at(0), OTHER));
+    world.starts.clear();
+    let again = world.asked(Some(8), OTHER);
+    world.found(&again, Found::At(Position::at(0), OTHER));
+    assert_eq!(world.place(Some(8), OTHER), Place::Moved);
+    assert_eq!(world.place(Some(0), OTHER), at(0));
+    world.starts.clear();
+    assert_eq!(
+        world.place(Some(0), OTHER),
+        at(0),
+        "what was taken is of the new one"
+    );
+}
+
 #[test]
 fn a_start_that_is_the_position_itself_replaces_nothing() {
     let mut world = World::new();
