@@ -25,6 +25,11 @@ pub(crate) const SEEDS: &[(&str, u64)] = &[
     ("as before, where the log was cut off", 1467),
     ("a topic that is there, and was said to be unknown", 997),
     ("records kept from before the log was cut off below them", 102_162),
+    (
+        "a position of a topic that is gone, whose start a join forgot",
+        112_109,
+    ),
+    ("as before, where the join came while it was looked for", 113_200),
 ];
 
 /// As these, of the protocol where the coordinator assigns.
