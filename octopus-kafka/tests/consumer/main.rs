@@ -11,3 +11,4 @@ mod fetch;
 mod group;
 mod offsets;
 mod support;
+mod topics;

@@ -582,20 +582,3 @@ fn an_answer_that_was_overtaken_changes_nothing() {
     assert_eq!(world.out(), nothing(&[]));
     assert_eq!(world.admit("a", 2), [""; 0]);
 }
-
-/// [CO-06]
-#[test]
-fn a_refused_commit_is_a_signal_only_in_its_own_generation() {
-    for (error, said) in [
-        (ResponseError::RebalanceInProgress, "rebalance"),
-        (ResponseError::IllegalGeneration, "lost"),
-        (ResponseError::UnknownMemberId, "lost"),
-    ] {
-        let mut world = World::new();
-        world.follow("a", 2);
-        world.member.refused(error, 1, world.now);
-        assert_eq!(world.out(), nothing(&[]));
-        world.member.refused(error, 2, world.now);
-        assert_eq!(world.out(), nothing(&[said]));
-    }
-}

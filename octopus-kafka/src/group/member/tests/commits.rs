@@ -45,3 +45,20 @@ fn who_left_owns_nothing() {
     world.leave();
     assert_eq!(world.member.owned(), None);
 }
+
+/// [CO-06]
+#[test]
+fn a_refused_commit_is_a_signal_only_in_its_own_generation() {
+    for (error, said) in [
+        (ResponseError::RebalanceInProgress, "rebalance"),
+        (ResponseError::IllegalGeneration, "lost"),
+        (ResponseError::UnknownMemberId, "lost"),
+    ] {
+        let mut world = World::new();
+        world.follow("a", 2);
+        world.member.refused(error, 1, world.now);
+        assert_eq!(world.out(), nothing(&[]));
+        world.member.refused(error, 2, world.now);
+        assert_eq!(world.out(), nothing(&[said]));
+    }
+}
