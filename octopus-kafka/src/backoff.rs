@@ -6,6 +6,8 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(50);
 /// The longest wait where nothing presses.
 const LONGEST: Duration = Duration::from_secs(10);
+/// The least and the most that a group's member waits.
+const MEMBER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The wait after so many failures in a row (from 1): doubled each time up to 10 s, and a fifth more or less by
 /// `chance`, a number that no two brokers share.
@@ -22,6 +24,13 @@ pub(crate) fn wait_at_most(failures: u32, chance: u64, longest: Duration) -> Dur
     wait * thousandths / 1000
 }
 
+/// The wait of a group's member after so many failures in a row (from 0): 100 ms, doubled each time up to 1 s, for its
+/// session goes on meanwhile.
+pub(crate) fn of_a_member(failures: u32) -> Duration {
+    let doubled = MEMBER.0 * 2u32.saturating_pow(failures.min(10));
+    doubled.min(MEMBER.1)
+}
+
 /// Spreads numbers that lie close to each other (the finish of splitmix64).
 const fn mix(number: u64) -> u64 {
     let a = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -33,6 +42,13 @@ const fn mix(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_waits_up_to_a_second() {
+        let waits: Vec<_> = (0..6).map(|failures| of_a_member(failures).as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1000, 1000]);
+        assert_eq!(of_a_member(u32::MAX), Duration::from_secs(1));
+    }
 
     #[test]
     fn waits_double_up_to_ten_seconds_give_or_take_a_fifth() {

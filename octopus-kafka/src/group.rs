@@ -129,8 +129,8 @@ impl Group {
     }
 
     /// Joins the group for these topics, or takes up the join that is under way. Returns the topics that it got, or
-    /// `None` if the group has not answered by the deadline, or once `hurried` is ready; the join goes on then. Nothing is lost where the future
-    /// is dropped.
+    /// `None` if the group has not answered by the deadline, or once `hurried` is ready; the join goes on then. Nothing
+    /// is lost where the future is dropped.
     pub(crate) async fn join(
         self: &Arc<Self>,
         topics: BTreeSet<String>,

@@ -24,7 +24,7 @@ use super::{
     Stored,
     member::{Answer, Beat, Beaten, Output, Owned, Request, Trouble},
 };
-use crate::{consumer::Signal, error::Api};
+use crate::{backoff, consumer::Signal, error::Api};
 
 /// The epoch of a member that joins.
 const JOIN: i32 = 0;
@@ -38,8 +38,6 @@ const LOOK_UP_WAIT: Duration = Duration::from_secs(5);
 const LEAVE_WAIT: Duration = Duration::from_secs(5);
 /// How long a heartbeat is waited for: a few of them fit in Kafka's session of 45 s.
 const BEAT_WAIT: Duration = Duration::from_secs(10);
-/// The least and the most time between two tries.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// The times between the first heartbeats after a join that brought less than was asked for: a coordinator assigns in the
 /// background, once a second or so.
 const SOON: [Duration; 4] = [
@@ -498,9 +496,9 @@ impl Member {
     }
 
     fn backoff(&mut self) -> Duration {
-        let wait = BACKOFF.0 * 2u32.saturating_pow(self.failures.min(10));
+        let wait = backoff::of_a_member(self.failures);
         self.failures = self.failures.saturating_add(1);
-        wait.min(BACKOFF.1)
+        wait
     }
 
     /// The join can't succeed. Who is a member leaves.

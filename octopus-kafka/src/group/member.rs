@@ -20,7 +20,7 @@ use super::{
     subscription,
     topics::Topics,
 };
-use crate::consumer::Signal;
+use crate::{backoff, consumer::Signal};
 
 /// The times of the protocol.
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +41,6 @@ const LOOK_UP_WAIT: Duration = Duration::from_secs(3);
 const LEAVE_WAIT: Duration = Duration::from_secs(5);
 /// The least that a heartbeat is waited for.
 const LEAST_WAIT: Duration = Duration::from_secs(1);
-/// The least and the most time between two tries.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
@@ -561,9 +559,9 @@ impl Member {
     }
 
     fn backoff(&mut self) -> Duration {
-        let wait = BACKOFF.0 * 2u32.saturating_pow(self.failures.min(10));
+        let wait = backoff::of_a_member(self.failures);
         self.failures = self.failures.saturating_add(1);
-        wait.min(BACKOFF.1)
+        wait
     }
 
     fn fail(&mut self, error: Error) {

@@ -36,8 +36,8 @@ const LEAST: Duration = Duration::from_millis(250);
 const MARGIN: Duration = Duration::from_millis(500);
 /// The silence after which a connection is given up, for it may be gone without a word.
 const SILENCE: Duration = Duration::from_secs(3);
-/// The least and the most time that one request is waited for, while there is time.
-const TRY: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(8));
+/// The most time that one request is waited for.
+const LONGEST_TRY: Duration = Duration::from_secs(8);
 /// The least and the most time that Kafka has for a batch, in milliseconds.
 const TIMEOUT_MS: (i32, i32) = (500, 30_000);
 
@@ -190,7 +190,8 @@ impl Lane {
         let Some((batch, deadline)) = taken else { return };
         let bytes = batch.encode();
         drop(batch);
-        let deadline = one_try(deadline, asked);
+        // Sent again it writes nothing twice, so a connection that died without a word takes little of the time.
+        let deadline = Cluster::one_try(deadline).min(asked + LONGEST_TRY);
         let timeout_ms = timeout_ms(deadline.saturating_duration_since(asked));
         let answer = self
             .cluster
@@ -250,13 +251,6 @@ async fn done(work: &mut Option<Work>) {
         Some(work) => work.await,
         None => std::future::pending().await,
     }
-}
-
-/// Until when one request is waited for. Sent again it writes nothing twice, so a connection that died without a word
-/// takes no more than a few seconds of the time.
-fn one_try(deadline: Instant, now: Instant) -> Instant {
-    let half = deadline.saturating_duration_since(now) / 2;
-    deadline.min(now + half.clamp(TRY.0, TRY.1))
 }
 
 /// What an answer to a batch says.
