@@ -2,10 +2,11 @@
 
 use std::{fmt, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{
     Request, StatusCode, Uri,
-    header::{HOST, HeaderValue},
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
 };
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
@@ -25,6 +26,25 @@ const MOST: usize = 64 * 1024;
 /// Why there is no answer, in words for the log: nothing that was sent or that came is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unanswered(String);
+
+/// A form that is sent as a client with an id and a secret, which `pair` has with a colon between (HTTP Basic).
+pub(crate) fn form(url: &Uri, pair: &str, form: String) -> Option<Request<Full<Bytes>>> {
+    let mut basic = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
+    basic.set_sensitive(true);
+    Request::post(url)
+        .header(AUTHORIZATION, basic)
+        .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .header(ACCEPT, "application/json")
+        .body(Full::new(form.into()))
+        .ok()
+}
+
+/// An id and a secret with a colon between, each encoded as in a form before that (RFC 6749, section 2.3.1).
+pub(crate) fn encoded_pair(id: &str, secret: &str) -> String {
+    let [id, secret] =
+        [id, secret].map(|text| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>());
+    format!("{id}:{secret}")
+}
 
 /// Sends one request on a connection of its own, and gives the status and the body of the answer.
 pub(crate) async fn send(

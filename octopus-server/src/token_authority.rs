@@ -2,13 +2,7 @@
 
 use std::{fmt, sync::OnceLock, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::Bytes;
-use http::{
-    Request, StatusCode, Uri,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue},
-};
-use http_body_util::Full;
+use http::{StatusCode, Uri};
 use octopus_auth::introspection::{Asking, Authority, Form, NoReply, Reply};
 use octopus_kafka::security::{Secret, Tls};
 use tokio::{sync::Semaphore, time::timeout};
@@ -78,8 +72,7 @@ impl TokenAuthority {
     }
 
     async fn send(&self, form: &Form, written: Written) -> Result<Reply, NoReply> {
-        let request = self
-            .request(form, written)
+        let request = outgoing::form(&self.url, &self.pair(written), form.expose().to_owned())
             .ok_or_else(|| NoReply::new("the request can't be made"))?;
         let (status, body) = outgoing::send(request, &self.tls)
             .await
@@ -90,28 +83,12 @@ impl TokenAuthority {
         })
     }
 
-    fn request(&self, form: &Form, written: Written) -> Option<Request<Full<Bytes>>> {
-        let basic = format!("Basic {}", STANDARD.encode(self.pair(written)));
-        let mut basic = HeaderValue::try_from(basic).ok()?;
-        basic.set_sensitive(true);
-        Request::post(&self.url)
-            .header(AUTHORIZATION, basic)
-            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .header(ACCEPT, "application/json")
-            .body(Full::new(form.expose().to_owned().into()))
-            .ok()
-    }
-
     /// The id and the secret with a colon between.
     fn pair(&self, written: Written) -> String {
         let (id, secret) = (&self.client_id, self.client_secret.expose());
         match written {
             Written::AsTheyAre => format!("{id}:{secret}"),
-            Written::Encoded => {
-                let [id, secret] = [id.as_str(), secret]
-                    .map(|text| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>());
-                format!("{id}:{secret}")
-            }
+            Written::Encoded => outgoing::encoded_pair(id, secret),
         }
     }
 }

@@ -2,12 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{
-    Request,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue},
-};
+use http::Request;
 use http_body_util::Full;
 use octopus_kafka::security::{Issued, Issuing, NotIssued, Secret, Source, Tls, Token};
 use serde::Deserialize;
@@ -53,23 +49,13 @@ impl TokenSource {
             client_secret,
             scope,
         } = &self.endpoint;
-        // Both are encoded as in a form before they are joined (RFC 6749, section 2.3.1).
-        let [id, secret] = [client_id.as_str(), client_secret.expose()]
-            .map(|text| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>());
-        let basic = format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")));
-        let mut basic = HeaderValue::try_from(basic).ok()?;
-        basic.set_sensitive(true);
+        let pair = outgoing::encoded_pair(client_id, client_secret.expose());
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("grant_type", "client_credentials");
         if let Some(scope) = scope {
             form.append_pair("scope", scope);
         }
-        Request::post(url)
-            .header(AUTHORIZATION, basic)
-            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .header(ACCEPT, "application/json")
-            .body(Full::new(form.finish().into()))
-            .ok()
+        outgoing::form(url, &pair, form.finish())
     }
 }
 
