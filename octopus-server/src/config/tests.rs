@@ -1,6 +1,25 @@
-use std::{env, process::Command};
+use std::{collections::HashMap, env, process::Command};
 
-use super::*;
+use super::{security::Variables, *};
+
+/// What some of the flags say with these words; those with a `--` are flags, the others variables.
+pub(super) fn read_words<F: clap::Args, T>(
+    words: &[(&str, &str)],
+    read: impl FnOnce(&F, Variables<'_>) -> Result<T, Stop>,
+) -> Result<T, String> {
+    #[derive(Parser)]
+    struct Only<F: clap::Args> {
+        #[command(flatten)]
+        flags: F,
+    }
+    let (flags, variables): (Vec<_>, Vec<_>) = words.iter().partition(|(name, _)| name.starts_with("--"));
+    let flags = flags.iter().map(|(flag, value)| format!("{flag}={value}"));
+    let only = Only::<F>::try_parse_from(std::iter::once("x".to_owned()).chain(flags));
+    let only = only.map_err(|error| Stop::of(&error).to_string())?;
+    let variables: HashMap<&str, &str> = variables.into_iter().collect();
+    let variable = |name: &str| variables.get(name).map(|value| (*value).to_owned());
+    read(&only.flags, &variable).map_err(|stop| stop.to_string())
+}
 
 #[test]
 fn the_defaults_are_the_specifications() {

@@ -1,26 +1,11 @@
-use std::collections::HashMap;
-
-use clap::Parser;
-
 use super::*;
-
-#[derive(Debug, Parser)]
-struct Only {
-    #[command(flatten)]
-    callers: CallerFlags,
-}
+use crate::config::tests::read_words;
 
 /// What these flags and variables say; words with a `--` are flags.
 fn read(words: &[(&str, &str)]) -> Result<Auth, String> {
-    let (flags, variables): (Vec<_>, Vec<_>) = words.iter().partition(|(name, _)| name.starts_with("--"));
-    let flags = flags.iter().map(|(flag, value)| format!("{flag}={value}"));
-    let only = Only::try_parse_from(std::iter::once("x".to_owned()).chain(flags));
-    let only = only.map_err(|error| Stop::of(&error).to_string())?;
-    let variables: HashMap<&str, &str> = variables.into_iter().collect();
-    let variable = |name: &str| variables.get(name).map(|value| (*value).to_owned());
-    only.callers
-        .read(false, &variable)
-        .map_err(|stop| stop.to_string())
+    read_words(words, |flags: &CallerFlags, variables| {
+        flags.read(false, variables)
+    })
 }
 
 const INTROSPECTION: (&str, &str) = ("--auth", "introspection");

@@ -1,27 +1,13 @@
-use std::collections::HashMap;
-
-use clap::Parser;
 use http::Uri;
 
 use super::*;
-
-#[derive(Debug, Parser)]
-struct Only {
-    #[command(flatten)]
-    security: SecurityFlags,
-}
+use crate::config::tests::read_words;
 
 /// What these flags and variables say; words with a `--` are flags.
 fn read(words: &[(&str, &str)]) -> Result<Security, String> {
-    let (flags, variables): (Vec<_>, Vec<_>) = words.iter().partition(|(name, _)| name.starts_with("--"));
-    let flags = flags.iter().map(|(flag, value)| format!("{flag}={value}"));
-    let only = Only::try_parse_from(std::iter::once("x".to_owned()).chain(flags));
-    let only = only.map_err(|error| Stop::of(&error).to_string())?;
-    let variables: HashMap<&str, &str> = variables.into_iter().collect();
-    let variable = |name: &str| variables.get(name).map(|value| (*value).to_owned());
-    only.security
-        .read(false, &variable)
-        .map_err(|stop| stop.to_string())
+    read_words(words, |flags: &SecurityFlags, variables| {
+        flags.read(false, variables)
+    })
 }
 
 const SASL_SSL: (&str, &str) = ("--kafka-security-protocol", "SASL_SSL");
@@ -262,8 +248,8 @@ fn a_token_endpoint_has_tls_or_is_on_this_machine() {
 
 #[test]
 fn dev_has_its_own_broker() {
-    let only = Only::try_parse_from(["x", "--kafka-security-protocol=SSL"]).unwrap();
-    let line = only.security.read(true, &|_| None).unwrap_err().to_string();
+    let dev = |flags: &SecurityFlags, variables: Variables<'_>| flags.read(true, variables);
+    let line = read_words(&[SSL], dev).unwrap_err();
     assert!(line.starts_with(r#"--kafka-security-protocol: "SSL" is refused: not together with --dev"#));
 }
 
