@@ -50,9 +50,11 @@ impl Alarms {
             .first_key_value()
             .is_none_or(|(first, _)| alarm < *first);
         set.groups.insert(alarm, Arc::downgrade(group));
-        if !set.is_served {
-            set.is_served = true;
-            tokio::spawn(Service(Arc::clone(self)).run());
+        let was_served = std::mem::replace(&mut set.is_served, true);
+        // A runtime that ends drops what it is given at once, and a service locks the set as it is dropped.
+        drop(set);
+        if !was_served {
+            tokio::spawn(Service::of(Arc::clone(self)).run());
         } else if is_first {
             self.sooner.notify_one();
         }
@@ -69,17 +71,28 @@ impl Alarms {
     }
 }
 
-/// The task that waits. Where it ends, another one serves.
-struct Service(Arc<Alarms>);
+/// The task that waits. Where it is dropped before its end, the next alarm has another one serve.
+struct Service {
+    alarms: Arc<Alarms>,
+    is_over: bool,
+}
 
 impl Service {
+    fn of(alarms: Arc<Alarms>) -> Self {
+        Self {
+            alarms,
+            is_over: false,
+        }
+    }
+
     /// Until nothing is left to wait for.
-    async fn run(self) {
+    async fn run(mut self) {
         loop {
             let first = {
-                let mut set = self.0.lock();
+                let mut set = self.alarms.lock();
                 let Some((first, _)) = set.groups.first_key_value() else {
                     set.is_served = false;
+                    self.is_over = true;
                     return;
                 };
                 *first
@@ -87,7 +100,7 @@ impl Service {
             tokio::select! {
                 biased;
                 () = sleep_until(first.at) => self.ring(Instant::now()),
-                () = self.0.sooner.notified() => {}
+                () = self.alarms.sooner.notified() => {}
             }
         }
     }
@@ -95,7 +108,7 @@ impl Service {
     fn ring(&self, now: Instant) {
         loop {
             let group = {
-                let mut set = self.0.lock();
+                let mut set = self.alarms.lock();
                 match set.groups.first_entry() {
                     Some(first) if first.key().at <= now => first.remove(),
                     Some(_) | None => return,
@@ -111,6 +124,68 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.0.lock().is_served = false;
+        if !self.is_over {
+            self.alarms.lock().is_served = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use super::*;
+    use crate::{Cluster, Config};
+
+    fn group() -> Arc<Group> {
+        let cluster = Cluster::new(Config::new(vec!["127.0.0.1:1".to_owned()]));
+        Group::new(cluster, "group".to_owned(), "client".to_owned(), |_| {})
+    }
+
+    /// An embedder may drop its runtime at any time.
+    #[test]
+    fn an_alarm_set_as_the_runtime_ends_waits_for_no_lock() {
+        struct Last(Arc<Alarms>, Arc<Group>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                self.0.set(Instant::now(), &self.1);
+            }
+        }
+        let (ended, end) = mpsc::channel();
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let alarms = Arc::new(Alarms::default());
+            let last = Last(Arc::clone(&alarms), group());
+            runtime.spawn(async move {
+                let _last = last;
+                std::future::pending::<()>().await;
+            });
+            runtime.block_on(tokio::task::yield_now());
+            drop(runtime);
+            ended.send(alarms.lock().is_served).unwrap();
+        });
+        let is_served = end.recv_timeout(Duration::from_secs(30));
+        assert_eq!(is_served, Ok(false), "the next alarm has it served");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_task_serves_until_no_alarm_is_left() {
+        let alarms = Arc::new(Alarms::default());
+        let group = group();
+        let now = Instant::now();
+        let _first = alarms.set(now + Duration::from_secs(1), &group);
+        let late = alarms.set(now + Duration::from_secs(9), &group);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(alarms.lock().groups.len(), 1, "one rang");
+        alarms.unset(late);
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        assert!(!alarms.lock().is_served);
+        alarms.set(now + Duration::from_secs(20), &group);
+        assert!(alarms.lock().is_served);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert!(alarms.lock().groups.is_empty(), "the second task served it");
     }
 }
