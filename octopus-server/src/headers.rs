@@ -21,8 +21,11 @@ pub const JSON_SCHEMA: &str = "application/vnd.kafka.jsonschema.v2+json";
 /// See [`AVRO`].
 pub const PROTOBUF: &str = "application/vnd.kafka.protobuf.v2+json";
 
+/// The type of the replies below `/api/v3`.
+pub const PLAIN_JSON: &str = "application/json";
+
 /// The types that a request's body may have [CT-01].
-const BODY_TYPES: [&str; 7] = [V2, BINARY, JSON, AVRO, JSON_SCHEMA, PROTOBUF, "application/json"];
+const BODY_TYPES: [&str; 7] = [V2, BINARY, JSON, AVRO, JSON_SCHEMA, PROTOBUF, PLAIN_JSON];
 
 /// The two headers that every route needs [AU-01].
 ///

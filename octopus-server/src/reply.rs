@@ -70,11 +70,11 @@ pub fn done(reply: Reply, asked: &Asked<'_>) -> Response<Content> {
 
 /// The answer to a request that was refused [RT-04], with `Retry-After` where a wait cures it [LI-01] [LI-05].
 ///
-/// `media_type` is what a fetch's `Accept` chose, and [`V2`] where nothing was chosen [D-04].
+/// `route` is the route's word for the log. `media_type` is what a fetch's `Accept` chose, and that of the route where
+/// nothing was chosen [D-04].
 #[must_use]
-pub fn refused(error: &Error, operation: Operation, media_type: &'static str) -> Response<Bytes> {
+pub fn refused(error: &Error, route: &'static str, media_type: &'static str) -> Response<Bytes> {
     let (error_code, status) = (error.code().error_code(), error.code().status());
-    let route = operation.name();
     // Whoever has no token can have that answer too, as often as they ask; the outage has a line of its own.
     if status < 500 || *error == Error::AuthorityUnreachable {
         tracing::debug!(error_code, route, "refused");

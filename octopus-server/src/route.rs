@@ -1,10 +1,25 @@
 //! Which route a request is for: its path and its method.
 
+mod namespace;
+
 use std::borrow::Cow;
 
 use http::Method;
 
-/// A request's route [RT-01].
+pub use namespace::{NamespaceRoute, TopicPath};
+
+use crate::headers::{PLAIN_JSON, V2};
+
+/// The route of a request, of whichever API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// One of the consume API [RT-01].
+    Consumer(Route),
+    /// One of users, keys, namespaces and topics.
+    Namespace(NamespaceRoute),
+}
+
+/// A route of the consume API [RT-01].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// What is asked.
@@ -46,7 +61,7 @@ pub enum NoRoute {
     MethodNotAllowed(&'static str),
 }
 
-impl Route {
+impl Target {
     /// The route of a method and of a path as it stands in the request, without the query. One slash at the end
     /// changes nothing [D-09].
     ///
@@ -54,35 +69,65 @@ impl Route {
     ///
     /// [`NoRoute`] says why there is none; HEAD and OPTIONS are methods like others [D-09].
     pub fn find(method: &Method, path: &str) -> Result<Self, NoRoute> {
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let mut segments = path.split('/').map(decoded);
-        if segments.next().as_deref() != Some("") {
-            return Err(NoRoute::NotFound);
-        }
-        let segments = segments.by_ref().take(LONGEST + 1).collect::<Vec<_>>();
-        if segments.iter().any(|segment| segment.is_empty()) {
-            return Err(NoRoute::NotFound);
-        }
+        let segments = segments(path)?;
         let words = segments.iter().map(|segment| &**segment).collect::<Vec<_>>();
-        let (group, instance, resource) = match *words {
-            ["api", "v2", "consumers", group] => (group, None, Resource::Group),
-            [
-                "api",
-                "v2",
-                "consumers",
-                group,
-                "instances",
-                instance,
-                ref rest @ ..,
-            ] => (
+        match *words {
+            ["api", "v2", ref rest @ ..] => Route::of(method, rest).map(Self::Consumer),
+            ["api", "v3", ref rest @ ..] => NamespaceRoute::of(method, rest).map(Self::Namespace),
+            _ => Err(NoRoute::NotFound),
+        }
+    }
+
+    /// Whether the route takes a body: only then its type is looked at [D-02].
+    #[must_use]
+    pub const fn takes_body(&self) -> bool {
+        match self {
+            Self::Consumer(route) => route.operation.takes_body(),
+            Self::Namespace(_) => false,
+        }
+    }
+
+    /// The type of its replies, until a fetch's `Accept` chooses another [RT-05].
+    #[must_use]
+    pub const fn media_type(&self) -> &'static str {
+        match self {
+            Self::Consumer(_) => V2,
+            Self::Namespace(_) => PLAIN_JSON,
+        }
+    }
+
+    /// A word for logs.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Consumer(route) => route.operation.name(),
+            Self::Namespace(route) => route.name(),
+        }
+    }
+}
+
+impl Route {
+    /// As [`Target::find`], for the routes of the consume API alone.
+    ///
+    /// # Errors
+    ///
+    /// As there; the routes of other APIs are not found.
+    pub fn find(method: &Method, path: &str) -> Result<Self, NoRoute> {
+        match Target::find(method, path)? {
+            Target::Consumer(route) => Ok(route),
+            Target::Namespace(_) => Err(NoRoute::NotFound),
+        }
+    }
+
+    /// The route of what follows `/api/v2`.
+    fn of(method: &Method, rest: &[&str]) -> Result<Self, NoRoute> {
+        let (group, instance, resource) = match *rest {
+            ["consumers", group] => (group, None, Resource::Group),
+            ["consumers", group, "instances", instance, ref rest @ ..] => (
                 group,
                 Some(instance),
                 Resource::of(rest).ok_or(NoRoute::NotFound)?,
             ),
-            // The earlier consumer routes are gone; this one of their paths is that of another route [RT-06].
-            ["api", "v3", _, "consumers", "recreate"] if method != Method::PUT => {
-                return Err(NoRoute::MethodNotAllowed("PUT"));
-            }
             _ => return Err(NoRoute::NotFound),
         };
         Ok(Self {
@@ -204,6 +249,20 @@ impl Resource {
         };
         operation.ok_or(NoRoute::MethodNotAllowed(allow))
     }
+}
+
+/// The segments of a path, none of them empty.
+fn segments(path: &str) -> Result<Vec<Cow<'_, str>>, NoRoute> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let mut segments = path.split('/').map(decoded);
+    if segments.next().as_deref() != Some("") {
+        return Err(NoRoute::NotFound);
+    }
+    let segments = segments.take(LONGEST + 1).collect::<Vec<_>>();
+    if segments.iter().any(|segment| segment.is_empty()) {
+        return Err(NoRoute::NotFound);
+    }
+    Ok(segments)
 }
 
 /// A segment, percent-decoded once. Bytes that are not UTF-8 become U+FFFD, which no name holds [D-10].

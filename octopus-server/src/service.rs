@@ -18,7 +18,7 @@ use crate::{
     parse::{self, Parsed},
     random,
     reply::{self, Asked, Content},
-    route::{NoRoute, Operation, Route},
+    route::{NoRoute, Target},
     send::ReplyBody,
 };
 
@@ -38,17 +38,17 @@ impl Service {
     pub(crate) async fn answer<B: Body>(&self, request: Request<B>, peer: &Peer) -> Response<ReplyBody> {
         let (head, body) = request.into_parts();
         let mut form = Form {
-            operation: None,
+            route: None,
             media_type: V2,
         };
         let refusal = match self.pass(&head, body, peer, &mut form).await {
             Ok(response) => return response,
             Err(refusal) => refusal,
         };
-        let response = match (refusal, form.operation) {
+        let response = match (refusal, form.route) {
             (Refusal::Host(why), _) => reply::host_invalid(why),
             (Refusal::Route(why), _) => reply::no_route(why),
-            (Refusal::Error(error), Some(operation)) => reply::refused(&error, operation, form.media_type),
+            (Refusal::Error(error), Some(route)) => reply::refused(&error, route, form.media_type),
             (Refusal::Error(_) | Refusal::Gone, _) => {
                 peer.abort();
                 // Any response would be on its way before the connection ends, and this future with it.
@@ -66,15 +66,20 @@ impl Service {
         form: &mut Form,
     ) -> Result<Response<ReplyBody>, Refusal> {
         let origin = Origin::of(&head.headers, &head.uri, head.version, self.scheme, peer.local())?;
-        let route = Route::find(&head.method, head.uri.path())?;
-        let operation = route.operation;
-        form.operation = Some(operation);
+        let target = Target::find(&head.method, head.uri.path())?;
+        form.route = Some(target.name());
+        form.media_type = target.media_type();
         let credentials = headers::credentials(&head.headers)?;
         let caller = self.tokens.check(&credentials).await.map_err(Error::from)?;
-        if operation.takes_body() {
+        if target.takes_body() {
             headers::content_type(&head.headers)?;
         }
         let body = self.read(body).await?;
+        let route = match target {
+            Target::Consumer(route) => route,
+            Target::Namespace(_) => return Err(NoRoute::NotFound.into()),
+        };
+        let operation = route.operation;
         let mut accept = None;
         if operation.is_fetch() {
             let chosen = headers::accept(&head.headers)?;
@@ -142,12 +147,13 @@ impl fmt::Debug for Service {
 
 /// The reply to a request whose service panicked: nothing of its insides [ER-08].
 pub(crate) fn panicked() -> Response<ReplyBody> {
-    reply::refused(&Error::Internal, Operation::Fetch, V2).map(|bytes| ReplyBody::whole([bytes], None))
+    reply::refused(&Error::Internal, "panicked", V2).map(|bytes| ReplyBody::whole([bytes], None))
 }
 
 /// What a refusal's form depends on, as far as it is known.
 struct Form {
-    operation: Option<Operation>,
+    /// The route's word for the log.
+    route: Option<&'static str>,
     media_type: &'static str,
 }
 
@@ -189,7 +195,7 @@ fn sent(answer: Answer, delivery: Delivery, asked: &Asked<'_>) -> Response<Reply
     let Answer { reply, body } = answer;
     let response = match reply {
         Ok(reply) => reply::done(reply, asked),
-        Err(error) => reply::refused(&error, asked.operation, asked.media_type).map(Content::Bytes),
+        Err(error) => reply::refused(&error, asked.operation.name(), asked.media_type).map(Content::Bytes),
     };
     response.map(|content| match (content, body) {
         (Content::Bytes(bytes), _) if bytes.is_empty() => {

@@ -137,13 +137,13 @@ fn a_refusal_has_its_code_and_message() {
             r#"{"error_code":50002,"message":"The service has no Kafka endpoint; ask its operator"}"#,
         ),
     ] {
-        let response = refused(&error, Operation::Fetch, media_type);
+        let response = refused(&error, Operation::Fetch.name(), media_type);
         assert_eq!(response.status(), status);
         assert_eq!(response.headers()[header::CONTENT_TYPE], media_type);
         assert!(!response.headers().contains_key(header::RETRY_AFTER));
         assert_eq!(response.into_body(), body);
     }
-    let unknown = refused(&Error::TokenRefused, Operation::Create, V2);
+    let unknown = refused(&Error::TokenRefused, Operation::Create.name(), V2);
     assert_eq!(unknown.status(), 401);
     assert_eq!(unknown.headers()[header::WWW_AUTHENTICATE], "Bearer");
 }
@@ -152,11 +152,11 @@ fn a_refusal_has_its_code_and_message() {
 #[test]
 fn a_refusal_that_a_wait_cures_says_how_long() {
     for error in [Error::UserFetches(2), Error::NoTurn] {
-        let response = refused(&error, Operation::Fetch, BINARY);
+        let response = refused(&error, Operation::Fetch.name(), BINARY);
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()[header::RETRY_AFTER], "1");
     }
-    let full = refused(&Error::UserInstances(4), Operation::Create, V2);
+    let full = refused(&Error::UserInstances(4), Operation::Create.name(), V2);
     assert_eq!(full.status(), 429);
     assert!(!full.headers().contains_key(header::RETRY_AFTER));
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use octopus_core::Name;
 use proptest::prelude::*;
 
@@ -124,21 +126,75 @@ fn the_earlier_routes_are_gone() {
         "/api/v3/ns-1/consumers/g/instances/i",
         "/api/v3/ns-1/consumers/g/instances/i/records",
         "/api/v3/ns-1/consumers/recreate/instances/i",
-        "/api/v3/ns-1/consumers",
-        "/api/v3/consumers/recreate",
     ] {
-        for method in ["GET", "POST", "DELETE"] {
-            assert_eq!(find(method, path), Err(NoRoute::NotFound), "{method} {path}");
+        for method in ["GET", "POST", "DELETE", "PUT"] {
+            assert_eq!(target(method, path), Err(NoRoute::NotFound), "{method} {path}");
         }
     }
     for method in ["POST", "GET", "DELETE", "HEAD"] {
-        let found = find(method, "/api/v3/ns-1/consumers/recreate");
+        let found = target(method, "/api/v3/ns-1/consumers/recreate");
         assert_eq!(found, Err(NoRoute::MethodNotAllowed("PUT")), "{method}");
     }
-    assert_eq!(
-        find("PUT", "/api/v3/ns-1/consumers/recreate"),
-        Err(NoRoute::NotFound)
-    );
+}
+
+#[test]
+fn the_routes_of_users_keys_namespaces_and_topics_exist() {
+    let path = || TopicPath {
+        namespace: "ns-1".to_owned(),
+        topic: "a b".to_owned(),
+    };
+    let rows = [
+        ("POST", "/api/v3/user", NamespaceRoute::CreateUser),
+        ("DELETE", "/api/v3/user/", NamespaceRoute::DeleteUser),
+        ("POST", "/api/v3/key", NamespaceRoute::CreateKey),
+        ("DELETE", "/api/v3/key", NamespaceRoute::DeleteKey),
+        ("GET", "/api/v3/namespace", NamespaceRoute::Namespaces),
+        ("POST", "/api/v3/ns-1/a%20b", NamespaceRoute::CreateTopic(path())),
+        (
+            "DELETE",
+            "/api/v3/ns-1/a%20b",
+            NamespaceRoute::DeleteTopic(path()),
+        ),
+        (
+            "PUT",
+            "/api/v3/ns-1/a%20b/recreate",
+            NamespaceRoute::RecreateTopic(path()),
+        ),
+    ];
+    for (method, path, route) in &rows {
+        let found = target(method, path).unwrap();
+        assert_eq!(found, Target::Namespace(route.clone()), "{method} {path}");
+        assert_eq!(found.media_type(), "application/json");
+        assert!(!found.takes_body());
+        assert_eq!(find(method, path), Err(NoRoute::NotFound));
+        let taken = rows
+            .iter()
+            .filter(|(_, other, _)| other.trim_end_matches('/') == path.trim_end_matches('/'));
+        let taken: BTreeSet<_> = taken.map(|(method, ..)| *method).collect();
+        let allow = Vec::from_iter(taken.iter().copied()).join(", ");
+        for method in ["GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "get"] {
+            match target(method, path) {
+                Ok(_) => assert!(taken.contains(method), "{method} {path}"),
+                Err(NoRoute::MethodNotAllowed(told)) => assert_eq!(told, allow, "{method} {path}"),
+                Err(NoRoute::NotFound) => panic!("{method} {path}"),
+            }
+        }
+    }
+    for path in [
+        "/api/v3",
+        "/api/v3/",
+        "/api/v3/users",
+        "/api/v3/ns-1",
+        "/api/v3/ns-1/",
+        "/api/v3//topic",
+        "/api/v3/ns-1/topic/create",
+        "/api/v3/ns-1/topic/recreate/now",
+        "/api/v4/user",
+    ] {
+        for method in ["GET", "POST", "DELETE", "PUT"] {
+            assert_eq!(target(method, path), Err(NoRoute::NotFound), "{method} {path}");
+        }
+    }
 }
 
 /// [D-10]
@@ -220,4 +276,8 @@ proptest! {
 
 fn find(method: &str, path: &str) -> Result<Route, NoRoute> {
     Route::find(&method.parse().unwrap(), path)
+}
+
+fn target(method: &str, path: &str) -> Result<Target, NoRoute> {
+    Target::find(&method.parse().unwrap(), path)
 }
