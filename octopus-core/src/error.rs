@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{Format, TopicName, TopicPartition};
+use crate::{Format, Namespace, TopicName, TopicPartition};
 
 /// Why a request is refused. Its text is the reply's `message`; nothing in it comes from Kafka [RT-04].
 ///
@@ -17,8 +17,12 @@ pub enum Error {
     BodyNotJson,
     /// The subject or the token does not hold [AU-02].
     TokenRefused,
+    /// Kafka refused a record as it is: a compacted topic takes none without a key, and a topic may bound timestamps.
+    RecordRefused,
     /// The service is not authorized for the topic or the group [ER-02].
     KafkaUnauthorized,
+    /// The path names another namespace than the caller's own, whether or not there is one of that name: the own one.
+    NamespaceForeign(Namespace),
     /// The namespace does not hold the topic, or the cluster does not [NS-04] [ER-03].
     TopicNotFound(TopicName),
     /// Kafka does not know a topic that the request is about [ER-03].
@@ -49,8 +53,10 @@ pub enum Error {
     CommitFailed,
     /// Another request holds the instance [LK-01] [LK-02].
     InstanceBusy,
-    /// The body is over 64 KiB [CT-05].
-    BodyTooLarge,
+    /// The body is over so many bytes: 64 KiB at a consumer route [CT-05].
+    BodyTooLarge(usize),
+    /// A record is larger than the service or the topic takes.
+    RecordTooLarge,
     /// The content type is none that is taken [CT-02].
     UnsupportedMediaType,
     /// A header is missing [AU-01].
@@ -81,10 +87,14 @@ pub enum Error {
     NoTurn,
     /// The cluster throttled the request [ER-04].
     Throttled,
+    /// As many bytes of records as may wait to be written do: nothing of this was sent.
+    ProducerFull,
     /// Something failed inside the service [ER-08].
     Internal,
     /// Kafka failed the request [ER-05].
     KafkaFailed,
+    /// A record was sent, and nobody knows whether it was written.
+    MayBeWritten,
     /// Reading can't start in a partition: nothing is committed, or the position is out of range, and
     /// `auto.offset.reset` is none [D-20].
     NoOffset(TopicPartition),
@@ -94,12 +104,14 @@ pub enum Error {
     NoKafka,
     /// An error of Kafka that may be gone the next time, or no answer in time [ER-06].
     KafkaRetriable,
-    /// A create while the service shuts down [CR-11].
+    /// A create while the service shuts down [CR-11], or a record.
     ShuttingDown,
     /// The token authority does not answer [D-35].
     AuthorityUnreachable,
     /// The service can't reach the cluster [ER-07].
     KafkaUnreachable,
+    /// Kafka did not take a record in time, which was surely not written.
+    NotWritten,
 }
 
 impl Error {
@@ -107,10 +119,10 @@ impl Error {
     #[must_use]
     pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::KafkaInvalid => ErrorCode::KafkaInvalid,
+            Self::KafkaInvalid | Self::RecordRefused => ErrorCode::KafkaInvalid,
             Self::BodyNotJson => ErrorCode::BodyNotJson,
             Self::TokenRefused => ErrorCode::Unauthenticated,
-            Self::KafkaUnauthorized => ErrorCode::KafkaUnauthorized,
+            Self::KafkaUnauthorized | Self::NamespaceForeign(_) => ErrorCode::KafkaUnauthorized,
             Self::TopicNotFound(_) | Self::KafkaTopicUnknown => ErrorCode::TopicNotFound,
             Self::PartitionNotFound(_) | Self::PartitionsMissing => ErrorCode::PartitionNotFound,
             Self::InstanceNotFound => ErrorCode::InstanceNotFound,
@@ -124,7 +136,8 @@ impl Error {
             | Self::HasSubscription
             | Self::CommitFailed => ErrorCode::IllegalState,
             Self::InstanceBusy => ErrorCode::InstanceBusy,
-            Self::BodyTooLarge => ErrorCode::BodyTooLarge,
+            Self::BodyTooLarge(_) => ErrorCode::BodyTooLarge,
+            Self::RecordTooLarge => ErrorCode::RecordTooLarge,
             Self::UnsupportedMediaType => ErrorCode::UnsupportedMediaType,
             Self::HeaderMissing(_)
             | Self::FieldInvalid(_)
@@ -138,21 +151,27 @@ impl Error {
             | Self::TotalInstances(_)
             | Self::UserFetches(_)
             | Self::NoTurn
-            | Self::Throttled => ErrorCode::TooManyRequests,
+            | Self::Throttled
+            | Self::ProducerFull => ErrorCode::TooManyRequests,
             Self::Internal => ErrorCode::Internal,
-            Self::KafkaFailed | Self::NoOffset(_) | Self::RecordUnreadable(_) | Self::NoKafka => {
-                ErrorCode::Kafka
-            }
+            Self::KafkaFailed
+            | Self::MayBeWritten
+            | Self::NoOffset(_)
+            | Self::RecordUnreadable(_)
+            | Self::NoKafka => ErrorCode::Kafka,
             Self::KafkaRetriable => ErrorCode::KafkaRetriable,
             Self::ShuttingDown | Self::AuthorityUnreachable => ErrorCode::ShuttingDown,
-            Self::KafkaUnreachable => ErrorCode::KafkaUnreachable,
+            Self::KafkaUnreachable | Self::NotWritten => ErrorCode::KafkaUnreachable,
         }
     }
 
     /// What the reply's `Retry-After` says, for the refusals that a wait cures [LI-01] [LI-05].
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
-        if matches!(self, Self::UserFetches(_) | Self::NoTurn | Self::Throttled) {
+        if matches!(
+            self,
+            Self::UserFetches(_) | Self::NoTurn | Self::Throttled | Self::ProducerFull
+        ) {
             Some(Duration::from_secs(1))
         } else {
             None
@@ -169,6 +188,8 @@ impl fmt::Display for Error {
                 f.write_str("The subject is not a UUID, or its token is malformed, inactive or not valid for it; send authorization: Bearer TOKEN")
             }
             Self::KafkaUnauthorized => f.write_str("The service is not authorized for the topic or the group; ask its operator"),
+            Self::RecordRefused => f.write_str("Kafka refused the record; give it a key if the topic is compacted, and a timestamp that the topic takes"),
+            Self::NamespaceForeign(own) => write!(f, "The namespace is not the caller's own; use {own}"),
             Self::TopicNotFound(topic) => write!(f, "Topic {} not found in the namespace: check its name, or create it", Short(topic.as_str())),
             Self::KafkaTopicUnknown => f.write_str("A topic of the request is not found in the cluster: it may have been deleted"),
             Self::PartitionNotFound(at) => write!(
@@ -207,7 +228,8 @@ impl fmt::Display for Error {
                 f.write_str("The group rebalanced and refused the commit; fetch again, then commit")
             }
             Self::InstanceBusy => f.write_str("Another request is in progress on the consumer instance; retry when it has ended"),
-            Self::BodyTooLarge => f.write_str("The request body is over 64 KiB; send less"),
+            Self::BodyTooLarge(most) => write!(f, "The request body is over {} KiB; send less", most / 1024),
+            Self::RecordTooLarge => f.write_str("The record is larger than the topic takes; send a smaller one"),
             Self::UnsupportedMediaType => {
                 f.write_str("The content type is not supported: use application/vnd.kafka.v2+json or application/json")
             }
@@ -228,8 +250,10 @@ impl fmt::Display for Error {
             Self::UserFetches(most) => write!(f, "The user has {most} fetches in progress already; retry when one has ended"),
             Self::NoTurn => f.write_str("The fetch got no turn within its wait; retry, or wait longer"),
             Self::Throttled => f.write_str("The cluster throttled the request; retry"),
+            Self::ProducerFull => f.write_str("Too many bytes of records wait to be written, and nothing of this request was; retry"),
             Self::Internal => f.write_str("Internal error; retry, and tell the operator if it goes on"),
             Self::KafkaFailed => f.write_str("Kafka failed the request; if it goes on, ask the operator"),
+            Self::MayBeWritten => f.write_str("Kafka did not acknowledge the record, which may have been written; read the topic before sending it again"),
             Self::NoOffset(at) => write!(
                 f,
                 "Topic {} has no offset to start from and auto.offset.reset is none; seek to one",
@@ -243,6 +267,7 @@ impl fmt::Display for Error {
             Self::ShuttingDown => f.write_str("The service is shutting down; retry once it is back"),
             Self::AuthorityUnreachable => f.write_str("The token can't be checked at present; retry"),
             Self::KafkaUnreachable => f.write_str("The service can't reach the Kafka cluster; retry"),
+            Self::NotWritten => f.write_str("Kafka did not take the record in time, and it was not written; retry"),
         }
     }
 }
@@ -260,6 +285,15 @@ fn rule(field: &str) -> &'static str {
         "partition" => ": it must be a whole number",
         "topic" => ": it must be a topic's name",
         "topics" => ": it must be a list of topic names",
+        "A key or a value" => ": a record needs one of them",
+        "key" | "value" => r#": it must be null or {"type", "data"}"#,
+        "type" => ": it must be BINARY, JSON or STRING",
+        "data" => ": for BINARY it must be base64, for STRING text, for JSON any value",
+        "headers" => r#": it must be a list of at most 100 {"name", "value"}, the value base64 or null"#,
+        "timestamp" => ": it must be a time from 1970 on, such as 2030-01-31T12:00:00Z",
+        "partition_id" => ": it must be a whole number",
+        "entries" => r#": it must be a list of at least one record with an "id""#,
+        "id" => ": each entry must have one of its own of 1 to 80 letters, digits, dashes or underscores",
         "partitions" => r#": it must be a list of {"topic", "partition"}"#,
         "offsets" => r#": it must be a list of {"topic", "partition", "offset"}"#,
         _ => "",
@@ -289,6 +323,7 @@ pub enum ErrorCode {
     IllegalState = 40903,
     InstanceBusy = 40904,
     BodyTooLarge = 41301,
+    RecordTooLarge = 41302,
     UnsupportedMediaType = 415,
     Unprocessable = 422,
     InvalidConsumerConfig = 42204,
@@ -347,6 +382,7 @@ mod tests {
         assert_eq!(Error::NoTurn.retry_after(), Some(Duration::from_secs(1)));
         assert_eq!(Error::UserFetches(2).retry_after(), Some(Duration::from_secs(1)));
         assert_eq!(Error::Throttled.retry_after(), Some(Duration::from_secs(1)));
+        assert_eq!(Error::ProducerFull.retry_after(), Some(Duration::from_secs(1)));
         assert_eq!(Error::UserInstances(4).retry_after(), None);
     }
 

@@ -6,6 +6,13 @@ use std::time::Duration;
 pub const NAME_LENGTH: usize = 128;
 /// The largest request body, in bytes [CT-05].
 pub const BODY_BYTES: usize = 64 * 1024;
+/// The largest body of records to write, in bytes: base64 of the largest record, and room for the rest of it. Like the
+/// other limits of the routes that write, not of the specification.
+pub const PRODUCE_BODY_BYTES: usize = 12 * 1024 * 1024;
+/// The most records that one request writes.
+pub const PRODUCE_RECORDS: usize = 500;
+/// The most headers of a record that a request writes.
+pub const PRODUCE_HEADERS: usize = 100;
 /// The most bytes of JSON in a reply of more than one record [RP-01].
 pub const REPLY_BYTES: usize = 2 * 1024 * 1024;
 /// The piece in which a reply over [`REPLY_BYTES`] is made and sent, in bytes [RP-02].
@@ -33,6 +40,14 @@ pub struct Limits {
     pub max_fetches_per_user: usize,
     /// The topics of a namespace, and so the items of a list in a request [NS-06] [CT-06].
     pub max_topics: usize,
+    /// The bytes of bodies with records to write that the service holds, each until its records are written. Not a limit
+    /// of the specification.
+    pub produce_bytes: usize,
+    /// As many of them as one user's may be.
+    pub produce_bytes_per_user: usize,
+    /// The longest that a record waits for Kafka to take it: long enough for a leader that died to have a follower. Not
+    /// a time of the specification.
+    pub produce_wait: Duration,
     /// The longest turn of a fetch [LI-02].
     pub turn: Duration,
     /// The longest turn while other fetches wait in the line, also where they come when it has begun, so that one with
@@ -84,6 +99,9 @@ impl Default for Limits {
             max_polls: 3,
             max_fetches_per_user: 2,
             max_topics: 50,
+            produce_bytes: 64 * 1024 * 1024,
+            produce_bytes_per_user: 16 * 1024 * 1024,
+            produce_wait: Duration::from_secs(30),
             turn: Duration::from_millis(500),
             short_turn: Duration::from_millis(40),
             lock_wait: Duration::from_secs(10),

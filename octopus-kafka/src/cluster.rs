@@ -165,6 +165,39 @@ impl Cluster {
         Ok(held)
     }
 
+    /// Whether the cluster lists a topic, by its name on Kafka: at once where a leader of it is known, else it is asked
+    /// [NS-04]. Never makes one [NS-05].
+    ///
+    /// # Errors
+    ///
+    /// As [`topics`](Self::topics).
+    pub async fn has_topic(&self, topic: &str, within: Duration) -> Result<bool, Error> {
+        let denied = Error::response(
+            Api::Metadata,
+            kafka_protocol::error::ResponseError::TopicAuthorizationFailed,
+        );
+        if !can_be_a_topic(topic) {
+            return Ok(false);
+        }
+        if let Some(Topic::Known(_)) = self.known(topic) {
+            return Ok(true);
+        }
+        let found = self
+            .ask_topics(&[topic.to_owned()], Instant::now() + within)
+            .await?;
+        match found.first() {
+            Some(Topic::Known(_)) => Ok(true),
+            Some(Topic::Missing) | None => Ok(false),
+            Some(Topic::Denied) => Err(denied),
+        }
+    }
+
+    /// The id that the cluster gives itself; `None` until one of its brokers has told it.
+    #[must_use]
+    pub fn id(&self) -> Option<Arc<str>> {
+        self.cluster_id()
+    }
+
     /// Writes one record batch to partition 0 of a topic by its name on Kafka, acknowledged by all replicas in sync;
     /// gives the offset of its first record. Tried again while the error may pass, so a batch may be written twice.
     ///

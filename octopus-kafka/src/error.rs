@@ -112,6 +112,12 @@ impl Error {
         self.api
     }
 
+    /// Whether a topic was not made since there is one of its name.
+    #[must_use]
+    pub fn is_topic_exists(&self) -> bool {
+        self.kind == Kind::Response(ResponseError::TopicAlreadyExists)
+    }
+
     /// How it failed.
     #[must_use]
     pub const fn kind(&self) -> &Kind {
@@ -152,7 +158,7 @@ impl From<Error> for octopus_core::Error {
             Kind::Timeout | Kind::Closed { .. } | Kind::TooLarge => Self::KafkaRetriable,
             Kind::Malformed | Kind::SignIn(_) => Self::KafkaFailed,
             Kind::Unsupported | Kind::InvalidTopic => Self::KafkaInvalid,
-            Kind::Full => Self::Throttled,
+            Kind::Full => Self::ProducerFull,
             Kind::Response(code) => row(error.api, code),
         }
     }
@@ -199,6 +205,10 @@ fn row(api: Api, code: ResponseError) -> octopus_core::Error {
             if api == Api::OffsetCommit =>
         {
             Row::CommitFailed
+        }
+        Code::MessageTooLarge | Code::RecordListTooLarge => Row::RecordTooLarge,
+        Code::InvalidRecord | Code::InvalidTimestamp | Code::CorruptMessage if api == Api::Produce => {
+            Row::RecordRefused
         }
         Code::ThrottlingQuotaExceeded => Row::Throttled,
         Code::BrokerNotAvailable => Row::KafkaUnreachable,

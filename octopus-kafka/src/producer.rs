@@ -296,6 +296,23 @@ impl fmt::Display for NotWritten {
 
 impl std::error::Error for NotWritten {}
 
+/// What a caller is shown. Status 429 and 503 say that to send the record again writes it once, 500 that it may write it
+/// twice. A record of a topic that is gone is nowhere, whatever became of it.
+impl From<NotWritten> for octopus_core::Error {
+    fn from(why: NotWritten) -> Self {
+        let shown = Self::from(why.error);
+        if shown == Self::KafkaTopicUnknown {
+            shown
+        } else if why.sent {
+            Self::MayBeWritten
+        } else if shown == Self::KafkaRetriable {
+            Self::NotWritten
+        } else {
+            shown
+        }
+    }
+}
+
 impl fmt::Debug for Producer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lanes = self.0.lanes();

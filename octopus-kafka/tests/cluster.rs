@@ -51,6 +51,33 @@ async fn the_cluster_says_which_topics_there_are_and_makes_none_by_it() {
     assert_eq!(held.into_iter().collect::<Vec<_>>(), [TopicName::from("there")]);
 }
 
+/// [NS-04] [NS-05] a topic is there as soon as it was made, however often it was asked for before, and the cluster has an id.
+#[tokio::test]
+async fn the_cluster_says_whether_it_has_a_topic() {
+    let kafka = Kafka::start().await;
+    let (reader, maker) = (cluster(kafka.address()), cluster(kafka.address()));
+    let there = namespace().qualify("there");
+    assert_eq!(reader.id(), None);
+    for _ in 0..2 {
+        assert!(!reader.has_topic(&there, SOON).await.unwrap());
+    }
+    assert!(reader.id().is_some_and(|id| !id.is_empty()));
+    maker.create_topic(&there, SOON).await.unwrap();
+    let listed = async { while !reader.has_topic(&there, SOON).await.unwrap() {} };
+    tokio::time::timeout(SOON, listed)
+        .await
+        .expect("it is listed soon");
+    for impossible in ["", "a b", "..", &"x".repeat(250)] {
+        assert!(!reader.has_topic(impossible, SOON).await.unwrap());
+    }
+    let refused = cluster(ClosedPort::new().unwrap().address());
+    let error = refused
+        .has_topic(&there, Duration::from_millis(500))
+        .await
+        .unwrap_err();
+    assert!(matches!(error.kind(), Kind::Unreachable(_)), "{error}");
+}
+
 /// [NS-04] names that no topic can have are those of no topic, also beside one that is there.
 #[tokio::test]
 async fn a_name_that_no_topic_can_have_is_not_listed() {

@@ -23,7 +23,7 @@ impl Fault {
     #[must_use]
     pub const fn refusal(self) -> Option<Error> {
         match self {
-            Self::TooLarge => Some(Error::BodyTooLarge),
+            Self::TooLarge => Some(Error::BodyTooLarge(BODY_BYTES)),
             Self::Slow | Self::Broken => None,
         }
     }

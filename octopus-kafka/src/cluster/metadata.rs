@@ -70,6 +70,7 @@ struct State {
     topics: HashMap<Arc<str>, Entry>,
     brokers: HashMap<BrokerId, Arc<str>>,
     controller: Option<BrokerId>,
+    id: Option<Arc<str>>,
     wanted: BTreeSet<Arc<str>>,
     /// How many topics were left when the old ones last went.
     swept_to: usize,
@@ -211,6 +212,10 @@ impl Cluster {
         self.0.metadata.lock().topics.remove(name);
     }
 
+    pub(super) fn cluster_id(&self) -> Option<Arc<str>> {
+        self.0.metadata.lock().id.clone()
+    }
+
     pub(super) fn forget_controller(&self) {
         self.0.metadata.lock().controller = None;
     }
@@ -246,6 +251,9 @@ impl Cache {
             state.brokers = brokers
                 .map(|broker| (broker.node_id, address(&broker.host, broker.port)))
                 .collect();
+        }
+        if let Some(id) = &response.cluster_id {
+            state.id = Some(id.as_str().into());
         }
         state.controller = Some(response.controller_id).filter(|controller| controller.0 >= 0);
         let answers: HashMap<&str, &MetadataResponseTopic> = response

@@ -52,11 +52,12 @@ fn each_code_of_kafka_has_its_row_whatever_was_asked() {
         assert_eq!(format!("{known:?}").to_uppercase(), name);
         for api in apis() {
             let row = match (api, &words[1..]) {
-                (Api::OffsetCommit, [.., of_commit]) => of_commit,
+                (Api::OffsetCommit, [_, of_commit]) if !of_commit.starts_with("produce:") => of_commit,
+                (Api::Produce, [_, of_a_record]) => of_a_record.strip_prefix("produce:").unwrap_or(words[1]),
                 (_, [all, ..]) => all,
                 (_, []) => panic!("{row}"),
             };
-            assert_eq!(shown(Error::response(api, known)), *row, "{api:?} {known:?}");
+            assert_eq!(shown(Error::response(api, known)), row, "{api:?} {known:?}");
         }
     }
     let all: Vec<i16> = (-1..=133).filter(|code| *code != 0).collect();
@@ -89,6 +90,7 @@ fn what_is_no_code_of_kafka_has_its_row_too() {
             (Kind::SignIn("a:1: the password is refused".into()), "500/50002"),
             (Kind::Unsupported, "400/40002"),
             (Kind::InvalidTopic, "400/40002"),
+            (Kind::Full, "429/42901"),
         ] {
             assert_eq!(shown(Error::new(api, kind.clone())), row, "{api:?} {kind:?}");
         }

@@ -95,3 +95,53 @@ fn what_a_caller_is_told_of_a_loss_says_whether_it_may_be_there() {
         "the record was not written: Produce: no answer in time"
     );
 }
+
+/// A caller may send again what is refused with 429 or 503, and nothing else.
+#[test]
+fn what_a_caller_is_shown_says_whether_to_send_it_again() {
+    use octopus_core::Error as Shown;
+    let shown = |sent, kind| {
+        Shown::from(NotWritten {
+            sent,
+            error: Error::new(Api::Produce, kind),
+        })
+    };
+    let closed = || Kind::Closed {
+        sent: true,
+        why: "it ended".into(),
+    };
+    let gone = || Kind::Response(ResponseError::UnknownTopicOrPartition);
+    for (kind, not_sent, sent) in [
+        (Kind::Full, Shown::ProducerFull, Shown::MayBeWritten),
+        (Kind::Timeout, Shown::NotWritten, Shown::MayBeWritten),
+        (closed(), Shown::NotWritten, Shown::MayBeWritten),
+        (
+            Kind::Response(ResponseError::NotEnoughReplicas),
+            Shown::NotWritten,
+            Shown::MayBeWritten,
+        ),
+        (
+            Kind::Unreachable("a:1".into()),
+            Shown::KafkaUnreachable,
+            Shown::MayBeWritten,
+        ),
+        (
+            Kind::Response(ResponseError::MessageTooLarge),
+            Shown::RecordTooLarge,
+            Shown::MayBeWritten,
+        ),
+        (
+            Kind::Response(ResponseError::InvalidTimestamp),
+            Shown::RecordRefused,
+            Shown::MayBeWritten,
+        ),
+        (gone(), Shown::KafkaTopicUnknown, Shown::KafkaTopicUnknown),
+    ] {
+        assert_eq!(shown(false, kind.clone()), not_sent, "{kind:?}");
+        assert_eq!(shown(true, kind.clone()), sent, "{kind:?}");
+    }
+    assert_eq!(Shown::MayBeWritten.code().status(), 500);
+    for safe in [Shown::ProducerFull, Shown::NotWritten, Shown::KafkaUnreachable] {
+        assert!(matches!(safe.code().status(), 429 | 503), "{safe:?}");
+    }
+}
