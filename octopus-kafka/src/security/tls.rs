@@ -4,7 +4,9 @@ use std::{fmt, io, sync::Arc, time::Duration};
 
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, InvalidMessage, RootCertStore,
+    crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem, pem::PemObject as _},
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -30,7 +32,7 @@ pub enum Trust<'a> {
     Pem(&'a [u8]),
 }
 
-/// Who we are, where brokers want to see a certificate (mutual TLS).
+/// Who we are: to brokers that want to see a certificate (mutual TLS), or to callers over HTTPS.
 #[derive(Clone, Copy)]
 pub struct Identity<'a> {
     /// The certificate in PEM, and those between it and the root.
@@ -58,19 +60,16 @@ impl Tls {
     /// Where nobody is trusted, or a certificate or the key can't be read.
     pub fn new(trust: Trust<'_>, identity: Option<Identity<'_>>) -> Result<Self, BadTls> {
         let roots = roots(trust)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| BadTls::Trust(error.to_string()))?
             .with_root_certificates(roots);
         let config = match identity {
             None => config.with_no_client_auth(),
-            Some(Identity { chain, key }) => {
-                let chain = certificates(chain).map_err(BadTls::Chain)?;
-                let key = private_key(key).map_err(BadTls::Key)?;
-                config
-                    .with_client_auth_cert(chain, key)
-                    .map_err(|error| BadTls::Key(plain(&error)))?
+            Some(identity) => {
+                let certified = SingleCertAndKey::from(identity.certified()?);
+                config.with_client_cert_resolver(Arc::new(certified))
             }
         };
         Ok(Self(Arc::new(config)))
@@ -100,6 +99,26 @@ impl Tls {
                 "no TLS handshake in time: is it a plaintext port?",
             )),
         }
+    }
+}
+
+impl Identity<'_> {
+    /// The certificates and the key as TLS takes them, known to belong together.
+    ///
+    /// # Errors
+    ///
+    /// Where either can't be read, or the key is not the certificate's.
+    pub fn certified(&self) -> Result<CertifiedKey, BadTls> {
+        let chain = certificates(self.chain).map_err(BadTls::Chain)?;
+        let key = private_key(self.key).map_err(BadTls::Key)?;
+        CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
+            let part = if matches!(error, rustls::Error::InvalidCertificate(_)) {
+                BadTls::Chain
+            } else {
+                BadTls::Key
+            };
+            part(plain(&error))
+        })
     }
 }
 

@@ -35,7 +35,8 @@ fn what_can_not_be_read_is_refused_and_named() {
     let cut = &certificate[..certificate.len() / 2];
     let other_key = pair().1;
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n";
-    for pem in ["", "nothing", cut, &broken, &key] {
+    let no_certificate = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+    for pem in ["", "nothing", cut, &broken, &key, no_certificate] {
         assert!(matches!(of(pem, None), Err(BadTls::Trust(_))), "{pem}");
         let identity = of(&certificate, Some((pem, &key)));
         assert!(matches!(identity, Err(BadTls::Chain(_))), "{pem}");
