@@ -6,7 +6,12 @@ mod flags;
 mod security;
 mod stop;
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Parser;
 use octopus_core::Limits;
@@ -26,6 +31,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The file that the bound address is written to, as `HOST:PORT`, once requests are accepted.
     pub ready_file: Option<PathBuf>,
+    /// The certificate and the key of HTTPS; without them plain HTTP is spoken.
+    pub https: Option<Https>,
     /// Where the records are.
     pub kafka: Kafka,
     /// How the cluster is reached and signed in to.
@@ -42,6 +49,15 @@ pub struct Config {
     pub log: String,
     /// How a line of the log is written.
     pub log_format: LogFormat,
+}
+
+/// The files of HTTPS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Https {
+    /// The certificate, and those between it and the root.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// Where the records are.
@@ -72,6 +88,7 @@ impl Config {
         I: IntoIterator<Item: Into<OsString> + Clone>,
     {
         let flags = Flags::try_parse_from(args).map_err(|error| Stop::of(&error))?;
+        let https = https(&flags)?;
         let kafka = kafka(&flags)?;
         let variables = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let security = flags.security.read(flags.dev, &variables)?;
@@ -90,6 +107,7 @@ impl Config {
         Ok(Self {
             listen: flags.listen,
             ready_file: flags.ready_file,
+            https,
             kafka,
             security,
             group_protocol: match flags.kafka_group_protocol {
@@ -102,6 +120,16 @@ impl Config {
             log: flags.log,
             log_format: flags.log_format,
         })
+    }
+}
+
+fn https(flags: &Flags) -> Result<Option<Https>, Stop> {
+    let refused = |flag, file: &Path, rule| Stop::refused(flag, &file.to_string_lossy(), rule);
+    match (flags.tls_cert.clone(), flags.tls_key.clone()) {
+        (Some(cert), Some(key)) => Ok(Some(Https { cert, key })),
+        (None, None) => Ok(None),
+        (Some(cert), None) => Err(refused("--tls-cert", &cert, "only together with --tls-key FILE")),
+        (None, Some(key)) => Err(refused("--tls-key", &key, "only together with --tls-cert FILE")),
     }
 }
 

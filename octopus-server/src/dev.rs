@@ -76,10 +76,10 @@ impl Dev {
         self.broker.addr()
     }
 
-    /// What to paste into a shell to try the service at `address`: the whole walk through the API.
+    /// What to paste into a shell to try the service at `origin`, its scheme and address: the whole walk through the API.
     #[must_use]
-    pub fn walk(&self, address: SocketAddr) -> String {
-        walk(address, self.broker.addr(), self.data.as_deref(), &self.token)
+    pub fn walk(&self, origin: &str) -> String {
+        walk(origin, self.broker.addr(), self.data.as_deref(), &self.token)
     }
 
     /// Ends the simulated run and the broker.
@@ -93,12 +93,12 @@ impl Dev {
     }
 }
 
-fn walk(address: SocketAddr, kafka: SocketAddr, data: Option<&Path>, token: &str) -> String {
+fn walk(origin: &str, kafka: SocketAddr, data: Option<&Path>, token: &str) -> String {
     let kept = data.map_or_else(
         || "forgets all when it ends".to_owned(),
         |data| format!("keeps all in {}", data.display()),
     );
-    let consumers = format!("http://{address}/api/v2/consumers");
+    let consumers = format!("{origin}/api/v2/consumers");
     let instance = format!("{consumers}/my-group/instances/my-instance");
     let v2 = "Content-Type: application/vnd.kafka.v2+json";
     let namespace = Namespace::of(SUBJECT);
@@ -106,7 +106,7 @@ fn walk(address: SocketAddr, kafka: SocketAddr, data: Option<&Path>, token: &str
     let partition = format!(r#"{{"topic": "{TOPIC}", "partition": 0}}"#);
     let mut text = format!(
         "Octopus for development, with a Kafka broker of its own that {kept}.\n\
-         HTTP   http://{address}\n\
+         HTTP   {origin}\n\
          Kafka  {kafka}\n\
          read   kcat -C -b {kafka} -t {topic}\n\
          write  echo '{{\"a\": 1}}' | kcat -P -b {kafka} -t {namespace}.second\n\n\
@@ -232,13 +232,18 @@ mod tests {
     #[test]
     fn the_walk_names_the_real_address_token_and_topic() {
         let text = walk(
-            ([127, 0, 0, 1], 8000).into(),
+            "https://127.0.0.1:8000",
             ([127, 0, 0, 1], 9092).into(),
             Some(Path::new("/some/folder")),
             "secret-of-a-test",
         );
         assert_eq!(text.matches("curl -w '\\n' -X").count(), 8);
         assert_eq!(text.matches("authorization: Bearer secret-of-a-test").count(), 8);
+        assert_eq!(
+            text.matches("\"https://127.0.0.1:8000/api/v2/consumers/my-group")
+                .count(),
+            8
+        );
         assert!(text.contains("that keeps all in /some/folder.\n"));
         assert!(text.contains(r#"-d '{"topics": ["my-topic"]}'"#));
         assert!(text.contains("kcat -C -b 127.0.0.1:9092 -t ns-000000000dee.my-topic"));

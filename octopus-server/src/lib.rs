@@ -20,6 +20,7 @@ pub mod route;
 pub mod send;
 mod server;
 mod service;
+pub mod tls;
 mod token_authority;
 mod token_source;
 pub mod wire;

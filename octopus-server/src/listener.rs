@@ -75,6 +75,13 @@ impl Default for Options {
     }
 }
 
+/// What is spoken on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1, and 1.0.
+    Http1,
+}
+
 /// Serves HTTP/1.1 on `listener` until `shutdown` completes, and then until every connection has ended.
 ///
 /// At the shutdown it stops accepting and asks each connection to end: an idle one at once, a busy one after
@@ -93,12 +100,12 @@ pub async fn serve<S, F>(
     S: Fn(Request<Incoming>, Peer) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ReplyBody>> + Send + 'static,
 {
-    let plain = |socket| future::ready(Ok(socket));
+    let plain = |socket| future::ready(Ok((socket, Protocol::Http1)));
     serve_layered(listener, plain, service, options, shutdown).await;
 }
 
-/// As [`serve`], over what `layer` makes of each socket, such as TLS. A connection whose layer fails or is
-/// late is closed.
+/// As [`serve`], over what `layer` makes of each socket, such as TLS, and in the protocol that it says. A connection
+/// whose layer fails or is late is closed [D-32].
 pub async fn serve_layered<L, H, I, S, F>(
     listener: TcpListener,
     layer: L,
@@ -107,7 +114,7 @@ pub async fn serve_layered<L, H, I, S, F>(
     shutdown: impl Future<Output = ()>,
 ) where
     L: Fn(Socket) -> H + Clone + Send + 'static,
-    H: Future<Output = io::Result<I>> + Send + 'static,
+    H: Future<Output = io::Result<(I, Protocol)>> + Send + 'static,
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Fn(Request<Incoming>, Peer) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ReplyBody>> + Send + 'static,

@@ -4,30 +4,28 @@
 use std::{env, error::Error, io, process::ExitCode, sync::Arc, time::SystemTime};
 
 use octopus_auth::{TokenCheck, Tokens};
-use octopus_kafka::Security;
 use octopus_server::{
     Server,
     config::{Config, Kafka},
     dev::Dev,
-    process::{self, Signals},
+    process::{self, Files, Signals},
 };
 use tokio::net::TcpListener;
 
 fn main() -> ExitCode {
     let ended = Config::parse(env::args_os()).and_then(|config| {
-        let tokens = process::sign_in(&config)?;
-        let security = process::security(&config)?;
+        let files = Files::read(&config)?;
         process::log(&config)?;
-        Ok((tokens, security, config))
+        Ok((files, config))
     });
-    let (tokens, security, config) = match ended {
+    let (files, config) = match ended {
         Ok(ready) => ready,
         Err(stop) => return process::stopped(&stop),
     };
     let served = tokio::runtime::Runtime::new()
         .map_err(Into::into)
         .and_then(|runtime| {
-            let served = runtime.block_on(serve(config, tokens, security));
+            let served = runtime.block_on(serve(config, files));
             // What still runs is work that nobody waits for any more.
             runtime.shutdown_background();
             served
@@ -41,11 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn serve(
-    config: Config,
-    tokens: Option<Arc<dyn TokenCheck>>,
-    security: Security,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn serve(config: Config, files: Files) -> Result<(), Box<dyn Error + Send + Sync>> {
     let signals = Signals::new()?;
     let listener = TcpListener::bind(config.listen)
         .await
@@ -65,7 +59,7 @@ async fn serve(
             Vec::new()
         }
     };
-    let tokens: Arc<dyn TokenCheck> = match (tokens, &dev) {
+    let tokens: Arc<dyn TokenCheck> = match (files.tokens, &dev) {
         (Some(tokens), _) => tokens,
         (None, dev) => {
             let line = dev.as_ref().map(Dev::tokens).unwrap_or_default();
@@ -76,20 +70,26 @@ async fn serve(
         .limits(config.limits)
         .max_connections(config.max_connections);
     if !servers.is_empty() {
-        let cluster = process::cluster(servers, security, config.group_protocol);
+        let cluster = process::cluster(servers, files.security, config.group_protocol);
         process::speaks(&cluster, config.group_protocol)
             .await
             .map_err(|stop| stop.to_string())?;
         builder = builder.cluster(cluster);
     }
+    let mut scheme = "http";
+    if let (Some(https), Some(tls)) = (config.https, files.tls) {
+        scheme = "https";
+        process::renew_at_hangup(https, tls.clone())?;
+        builder = builder.tls(tls);
+    }
     let server = builder.start();
     if let Some(dev) = &dev {
-        process::say(io::stdout(), &dev.walk(address));
+        process::say(io::stdout(), &dev.walk(&format!("{scheme}://{address}")));
     }
     if let Some(file) = &config.ready_file {
         process::ready(file, &address.to_string()).map_err(|e| format!("{}: {e}", file.display()))?;
     }
-    tracing::info!(%address, "serving");
+    tracing::info!(%address, scheme, "serving");
     server.serve(listener, signals.stop()).await;
     if let Some(dev) = dev {
         dev.shut_down().await;

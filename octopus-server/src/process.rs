@@ -1,7 +1,9 @@
 //! What the process does around the service: its files, its log, its signals.
 
+mod https;
+
 use std::{
-    fs,
+    fmt, fs,
     io::{self, IsTerminal, Write},
     path::Path,
     process::ExitCode,
@@ -17,6 +19,7 @@ use octopus_kafka::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+pub use self::https::renew_at_hangup;
 use crate::{
     TokenAuthority, TokenSource,
     clock::{Clock as _, SystemClock},
@@ -39,12 +42,42 @@ pub fn stopped(stop: &Stop) -> ExitCode {
     ExitCode::from(stop.status())
 }
 
+/// What the files hold that the flags name.
+#[derive(Clone)]
+pub struct Files {
+    /// Who decides who calls; `None` where `--dev` brings a token of its own.
+    pub tokens: Option<Arc<dyn TokenCheck>>,
+    /// How Kafka is reached and signed in to.
+    pub security: octopus_kafka::Security,
+    /// The certificate of HTTPS; `None` for plain HTTP.
+    pub tls: Option<crate::tls::Tls>,
+}
+
+impl Files {
+    /// Reads them.
+    ///
+    /// # Errors
+    ///
+    /// Where one can't be read, or what is in it can't be used.
+    pub fn read(config: &Config) -> Result<Self, Stop> {
+        Ok(Self {
+            tokens: sign_in(config)?,
+            security: security(config)?,
+            tls: config.https.as_ref().map(https::https).transpose()?,
+        })
+    }
+}
+
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Files")
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Who decides who calls; `None` where `--dev` brings a token of its own.
-///
-/// # Errors
-///
-/// Where a file can't be read, or what is in it can't be used.
-pub fn sign_in(config: &Config) -> Result<Option<Arc<dyn TokenCheck>>, Stop> {
+fn sign_in(config: &Config) -> Result<Option<Arc<dyn TokenCheck>>, Stop> {
     match &config.auth {
         Auth::Dev => Ok(None),
         Auth::Tokens(file) => Ok(Some(Arc::new(tokens(file)?))),
@@ -53,8 +86,7 @@ pub fn sign_in(config: &Config) -> Result<Option<Arc<dyn TokenCheck>>, Stop> {
 }
 
 fn tokens(file: &Path) -> Result<Tokens, Stop> {
-    let refused =
-        |why: &dyn std::fmt::Display| Stop::Refused(format!("--tokens-file: {}: {why}", file.display()));
+    let refused = |why: &dyn fmt::Display| Stop::Refused(format!("--tokens-file: {}: {why}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| refused(&error))?;
     Tokens::parse(&text, SystemTime::now).map_err(|error| refused(&error))
 }
@@ -82,18 +114,14 @@ fn introspection(settings: &config::Introspection) -> Result<Introspection, Stop
 }
 
 /// How Kafka is reached and signed in to, with the files that the settings name.
-///
-/// # Errors
-///
-/// Where a file can't be read, or what is in it can't be used.
-pub fn security(config: &Config) -> Result<octopus_kafka::Security, Stop> {
+fn security(config: &Config) -> Result<octopus_kafka::Security, Stop> {
     let tls = config.security.tls.as_ref().map(tls).transpose()?;
     let sasl = config.security.sasl.clone().map(sasl).transpose()?;
     Ok(octopus_kafka::Security::new(tls, sasl))
 }
 
 fn tls(tls: &Tls) -> Result<security::Tls, Stop> {
-    let refused = |flag: &str, file: &Path, why: &dyn std::fmt::Display| {
+    let refused = |flag: &str, file: &Path, why: &dyn fmt::Display| {
         Stop::Refused(format!("{flag}: {}: {why}", file.display()))
     };
     let read = |flag: &str, file: &Path| fs::read(file).map_err(|error| refused(flag, file, &error));
@@ -142,8 +170,7 @@ fn sasl(sasl: Sasl) -> Result<security::Sasl, Stop> {
 
 /// The secret in a file, whose last line end is none of it. `setting` is what names the file.
 fn secret_of(setting: &str, file: &Path) -> Result<Secret, Stop> {
-    let refused =
-        |why: &dyn std::fmt::Display| Stop::Refused(format!("{setting}: {}: {why}", file.display()));
+    let refused = |why: &dyn fmt::Display| Stop::Refused(format!("{setting}: {}: {why}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| refused(&error))?;
     let secret = text.strip_suffix('\n').unwrap_or(&text);
     let secret = secret.strip_suffix('\r').unwrap_or(secret);

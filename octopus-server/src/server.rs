@@ -13,6 +13,7 @@ use crate::{
     driver::{Driver, Topics},
     listener::{self, Options, Peer},
     service::{self, Service},
+    tls::Tls,
 };
 
 /// The time that the last replies have to go out once every instance is closed.
@@ -24,6 +25,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Server {
     service: Arc<Service>,
+    tls: Option<Tls>,
     options: Options,
 }
 
@@ -36,6 +38,7 @@ pub struct Builder {
     topics: Option<Arc<dyn Topics>>,
     clock: Arc<dyn Clock>,
     limits: Limits,
+    tls: Option<Tls>,
     options: Options,
 }
 
@@ -53,6 +56,7 @@ impl Server {
             topics: None,
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
+            tls: None,
             options,
         }
     }
@@ -60,7 +64,11 @@ impl Server {
     /// Serves until `shutdown` ends; then refuses creates, ends long polls, closes every instance within the
     /// limit's grace [AK-03], and lets the last replies go out.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        let Self { service, options } = self;
+        let Self {
+            service,
+            tls,
+            options,
+        } = self;
         let driver = service.driver.clone();
         let answer = move |request, peer: Peer| {
             let service = Arc::clone(&service);
@@ -72,7 +80,13 @@ impl Server {
             tracing::info!("shutting down");
             driver.shut_down().await;
         };
-        listener::serve(listener, answer, options, stopping).await;
+        match tls {
+            None => listener::serve(listener, answer, options, stopping).await,
+            Some(tls) => {
+                let layer = move |socket| tls.clone().accept(socket);
+                listener::serve_layered(listener, layer, answer, options, stopping).await;
+            }
+        }
         tracing::info!("shut down");
     }
 }
@@ -102,6 +116,12 @@ impl Builder {
         self
     }
 
+    /// Serves HTTPS, and nothing else.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// The connections held at once, by default 10,000.
     pub fn max_connections(mut self, max_connections: usize) -> Self {
         self.options.max_connections = max_connections;
@@ -117,6 +137,7 @@ impl Builder {
             topics,
             clock,
             limits,
+            tls,
             mut options,
         } = self;
         let (max_topics, body_timeout) = (limits.max_topics, limits.body_timeout);
@@ -131,12 +152,20 @@ impl Builder {
         let service = Arc::new(Service {
             driver,
             tokens,
-            scheme: Scheme::Http,
+            scheme: if tls.is_some() {
+                Scheme::Https
+            } else {
+                Scheme::Http
+            },
             max_topics,
             clock,
             body_timeout,
         });
-        Server { service, options }
+        Server {
+            service,
+            tls,
+            options,
+        }
     }
 }
 

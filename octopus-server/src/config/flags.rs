@@ -38,6 +38,12 @@ pub(super) struct Flags {
     /// Where to write the bound address as HOST:PORT once requests are accepted
     #[arg(long, value_name = "FILE", help_heading = "Service")]
     pub(super) ready_file: Option<PathBuf>,
+    /// Serve HTTPS with this certificate, and those between it and the root, in PEM; SIGHUP reads both files again
+    #[arg(long, env = "OCTOPUS_TLS_CERT", value_name = "FILE", help_heading = "Service")]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// Its private key, in PEM and not encrypted
+    #[arg(long, env = "OCTOPUS_TLS_KEY", value_name = "FILE", help_heading = "Service")]
+    pub(super) tls_key: Option<PathBuf>,
     /// Connections held at once
     #[arg(
         long,

@@ -29,6 +29,7 @@ fn the_defaults_are_the_specifications() {
         Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
             ready_file: None,
+            https: None,
             kafka: Kafka::None,
             security: Security::default(),
             group_protocol: GroupProtocol::Classic,
@@ -74,6 +75,8 @@ fn every_flag_reaches_its_setting() {
         "--tokens-file=t",
         "--listen=0.0.0.0:0",
         "--ready-file=r",
+        "--tls-cert=c",
+        "--tls-key=k",
         "--bootstrap-servers=a:1, b.example.org:65535,[2001:db8::1]:9092,10.0.0.1:9092",
         "--kafka-group-protocol=consumer",
         "--max-topics-per-namespace=1",
@@ -118,6 +121,10 @@ fn every_flag_reaches_its_setting() {
         Config {
             listen: SocketAddr::from(([0, 0, 0, 0], 0)),
             ready_file: Some("r".into()),
+            https: Some(Https {
+                cert: "c".into(),
+                key: "k".into(),
+            }),
             kafka: Kafka::Cluster(servers.map(str::to_owned).to_vec()),
             security: Security::default(),
             group_protocol: GroupProtocol::Consumer,
@@ -216,8 +223,13 @@ fn what_is_not_there_is_refused_at_start() {
         ),
         (
             &["--dev", "--tls-cert=c"],
-            "unexpected argument '--tls-cert' found",
+            "--tls-cert: \"c\" is refused: only together with --tls-key FILE",
         ),
+        (
+            &["--dev", "--tls-key=k"],
+            "--tls-key: \"k\" is refused: only together with --tls-cert FILE",
+        ),
+        (&["--dev", "--tls"], "unexpected argument '--tls' found"),
         (
             &["--auth=tokens", "--tokens-file=t", "--dev-data=d"],
             "--dev-data: \"d\" is refused: only together with --dev",
@@ -307,7 +319,7 @@ fn a_variable_stands_where_its_flag_does_not() {
 }
 
 /// The flags that have a variable.
-const VARIABLES: [(&str, &str); 32] = [
+const VARIABLES: [(&str, &str); 34] = [
     ("kafka-group-protocol", "KAFKA_GROUP_PROTOCOL"),
     ("kafka-security-protocol", "KAFKA_SECURITY_PROTOCOL"),
     ("kafka-sasl-mechanism", "KAFKA_SASL_MECHANISM"),
@@ -319,6 +331,8 @@ const VARIABLES: [(&str, &str); 32] = [
     ("kafka-client-cert", "KAFKA_CLIENT_CERT"),
     ("kafka-client-key", "KAFKA_CLIENT_KEY"),
     ("listen", "OCTOPUS_LISTEN"),
+    ("tls-cert", "OCTOPUS_TLS_CERT"),
+    ("tls-key", "OCTOPUS_TLS_KEY"),
     ("bootstrap-servers", "DEFAULT_SERVERS"),
     ("auth", "OCTOPUS_AUTH"),
     ("introspection-url", "OCTOPUS_INTROSPECTION_URL"),

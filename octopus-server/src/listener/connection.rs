@@ -1,10 +1,19 @@
 //! The task of one connection. It owns everything of it, and ends it by returning.
 
-use std::{future::poll_fn, io, net::SocketAddr, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    net::{Shutdown, SocketAddr},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use http::{Request, Response};
 use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::rt::TokioIo;
+use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -12,7 +21,7 @@ use tokio::{
     time,
 };
 
-use super::{Options, Peer, Stage, request::Requests};
+use super::{Options, Peer, Protocol, Stage, request::Requests};
 use crate::{
     ledger::{Ledger, Phase},
     left::left,
@@ -45,7 +54,7 @@ pub(super) async fn run<L, H, I, S, F>(
     stage: watch::Receiver<Stage>,
 ) where
     L: FnOnce(Socket) -> H,
-    H: Future<Output = io::Result<I>>,
+    H: Future<Output = io::Result<(I, Protocol)>>,
     I: AsyncRead + AsyncWrite + Unpin,
     S: Fn(Request<Incoming>, Peer) -> F,
     F: Future<Output = Response<ReplyBody>>,
@@ -74,7 +83,7 @@ async fn serve<L, H, I, S, F>(
 ) -> Ending
 where
     L: FnOnce(Socket) -> H,
-    H: Future<Output = io::Result<I>>,
+    H: Future<Output = io::Result<(I, Protocol)>>,
     I: AsyncRead + AsyncWrite + Unpin,
     S: Fn(Request<Incoming>, Peer) -> F,
     F: Future<Output = Response<ReplyBody>>,
@@ -86,14 +95,15 @@ where
     let mut stopped = pin!(reached(stage.clone(), Stage::Aborting));
     let mut draining = pin!(reached(stage, Stage::Draining));
 
-    let stream = tokio::select! {
+    let (stream, Protocol::Http1) = tokio::select! {
         biased;
         () = &mut left => return Ending::Left,
         () = &mut stopped => return Ending::Aborted,
-        stream = layer(Socket::new(socket.clone())) => match stream {
-            Ok(stream) => stream,
+        layered = layer(Socket::new(socket.clone())) => match layered {
+            Ok(layered) => layered,
             Err(error) => {
-                tracing::debug!(%error, "a connection's handshake failed");
+                tracing::debug!(%error, peer = %addr, "a connection's handshake failed");
+                let _ = SockRef::from(&**socket).shutdown(Shutdown::Write);
                 return Ending::Closed;
             }
         },

@@ -11,7 +11,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use octopus_server::{listener::Options, wire::Socket};
+use octopus_server::{
+    listener::{Options, Protocol},
+    wire::Socket,
+};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::server::Server;
@@ -27,7 +30,8 @@ pub(crate) struct Counts {
 pub(crate) async fn counted(is_vectored: bool) -> (Server, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
     let same = counts.clone();
-    let layer = move |socket| future::ready(Ok(Counted(socket, same.clone(), is_vectored)));
+    let layer =
+        move |socket| future::ready(Ok((Counted(socket, same.clone(), is_vectored), Protocol::Http1)));
     (Server::layered(Options::default(), layer).await, counts)
 }
 

@@ -2,7 +2,11 @@
 
 use std::{future, io, time::Duration};
 
-use octopus_server::{listener::Options, send::Fate, wire::Socket};
+use octopus_server::{
+    listener::{Options, Protocol},
+    send::Fate,
+    wire::Socket,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
@@ -111,7 +115,7 @@ async fn a_request_in_hand_has_no_limit_here() {
 /// [D-32]
 #[tokio::test]
 async fn a_handshake_that_is_late_closes_its_connection() {
-    let layer = |_| future::pending::<io::Result<Socket>>();
+    let layer = |_| future::pending::<io::Result<(Socket, Protocol)>>();
     let server = Server::layered(options(SHORT, LONG), layer).await;
     let start = Instant::now();
     Client::connect(&server).await.is_closed().await;

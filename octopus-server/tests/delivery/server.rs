@@ -12,7 +12,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use octopus_server::{
-    listener::{self, Options, Peer},
+    listener::{self, Options, Peer, Protocol},
     send::{Fate, Receipt, ReplyBody},
     wire::Socket,
 };
@@ -53,13 +53,13 @@ impl Server {
     }
 
     pub(crate) async fn with(options: Options) -> Self {
-        Self::layered(options, |socket| future::ready(Ok(socket))).await
+        Self::layered(options, |socket| future::ready(Ok((socket, Protocol::Http1)))).await
     }
 
     pub(crate) async fn layered<L, H, I>(options: Options, layer: L) -> Self
     where
         L: Fn(Socket) -> H + Clone + Send + 'static,
-        H: Future<Output = io::Result<I>> + Send + 'static,
+        H: Future<Output = io::Result<(I, Protocol)>> + Send + 'static,
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

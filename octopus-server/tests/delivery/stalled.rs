@@ -2,7 +2,10 @@
 
 use std::{fs, future, net::SocketAddr, sync::atomic::Ordering::Relaxed, time::Duration};
 
-use octopus_server::{listener::Options, send::Fate};
+use octopus_server::{
+    listener::{Options, Protocol},
+    send::Fate,
+};
 use tokio::{
     io::BufWriter,
     time::{sleep, timeout},
@@ -149,7 +152,10 @@ async fn a_reply_is_written_in_few_calls_and_never_copied() {
 /// [RP-05]
 #[tokio::test]
 async fn a_reply_that_a_layer_holds_is_not_delivered() {
-    let layer = |socket| future::ready(Ok(BufWriter::with_capacity(256 * 1024, socket)));
+    let layer = |socket| {
+        let stream = BufWriter::with_capacity(256 * 1024, socket);
+        future::ready(Ok((stream, Protocol::Http1)))
+    };
     let mut server = Server::layered(Options::default(), layer).await;
     for is_read in [true, false] {
         for kind in ["one", "slices", "streamed"] {
