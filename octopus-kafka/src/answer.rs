@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use kafka_protocol::{
     messages::{
-        ApiKey, ApiVersionsResponse, ConsumerGroupHeartbeatResponse, CreateTopicsResponse,
+        AlterUserScramCredentialsResponse, ApiKey, ApiVersionsResponse, ConsumerGroupHeartbeatResponse,
+        CreateAclsResponse, CreateTopicsResponse, DeleteAclsResponse, DeleteTopicsResponse,
         FindCoordinatorResponse, HeartbeatResponse, InitProducerIdResponse, JoinGroupResponse,
         LeaveGroupResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
         OffsetForLeaderEpochResponse, ProduceResponse, SyncGroupResponse,
@@ -51,7 +52,8 @@ pub(crate) fn throttle_at(api_key: i16, version: i16) -> Option<usize> {
     let since = match api {
         ApiKey::Fetch | ApiKey::FindCoordinator | ApiKey::Heartbeat => 1,
         ApiKey::LeaveGroup | ApiKey::SyncGroup | ApiKey::DeleteTopics => 1,
-        ApiKey::ConsumerGroupHeartbeat | ApiKey::InitProducerId => 0,
+        ApiKey::CreateAcls | ApiKey::DeleteAcls => 1,
+        ApiKey::ConsumerGroupHeartbeat | ApiKey::InitProducerId | ApiKey::AlterUserScramCredentials => 0,
         ApiKey::JoinGroup | ApiKey::ListOffsets | ApiKey::OffsetForLeaderEpoch | ApiKey::CreateTopics => 2,
         ApiKey::Metadata | ApiKey::OffsetCommit | ApiKey::OffsetFetch => 3,
         _ => return None,
@@ -96,9 +98,13 @@ fn first<T>(items: &[T], code: impl FnOnce(&T) -> i16) -> i16 {
 }
 
 aside! {
+    AlterUserScramCredentialsResponse: |answer| first(&answer.results, |result| result.error_code);
     ApiVersionsResponse: |answer| answer.error_code;
     ConsumerGroupHeartbeatResponse: |answer| answer.error_code;
+    CreateAclsResponse: |answer| first(&answer.results, |result| result.error_code);
     CreateTopicsResponse: |answer| first(&answer.topics, |topic| topic.error_code);
+    DeleteAclsResponse: |answer| first(&answer.filter_results, |result| result.error_code);
+    DeleteTopicsResponse: |answer| first(&answer.responses, |topic| topic.error_code);
     FindCoordinatorResponse: |answer| match answer.error_code {
         0 => first(&answer.coordinators, |found| found.error_code),
         code => code,
@@ -181,6 +187,10 @@ mod tests {
             ListOffsetsRequest, ListOffsetsResponse: 4..=8;
             OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse: 2..=4;
             CreateTopicsRequest, CreateTopicsResponse: 3..=7;
+            DeleteTopicsRequest, DeleteTopicsResponse: 1..=5;
+            CreateAclsRequest, CreateAclsResponse: 1..=3;
+            DeleteAclsRequest, DeleteAclsResponse: 1..=3;
+            AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse: 0..=0;
             MetadataRequest, MetadataResponse: 4..=13;
             OffsetCommitRequest, OffsetCommitResponse: 6..=9;
             OffsetFetchRequest, OffsetFetchResponse: 5..=9;

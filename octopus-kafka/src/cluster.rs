@@ -1,8 +1,9 @@
 //! A Kafka cluster: who leads which topic, who coordinates which group, and how each of them is asked.
 
 mod ask;
+mod change;
 mod coordinator;
-mod create;
+mod key;
 mod metadata;
 mod produce;
 
@@ -24,6 +25,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::{sync::Semaphore, time::Instant};
 
 pub(crate) use self::ask::ask_on;
+pub use self::change::NewTopic;
 pub(crate) use self::metadata::{Topic, TopicInfo};
 pub(crate) use crate::pool::{Class, Lease, Origin, Party};
 use crate::{
@@ -206,15 +208,6 @@ impl Cluster {
     /// Where Kafka refuses it, or does not take it within the time.
     pub async fn produce(&self, topic: &str, batch: Bytes, within: Duration) -> Result<i64, Error> {
         self.write(topic, batch, Instant::now() + within).await
-    }
-
-    /// Makes a topic of one partition by its name on Kafka, and waits until the partition has a leader.
-    ///
-    /// # Errors
-    ///
-    /// Where Kafka refuses it, or it has no leader within the time.
-    pub async fn create_topic(&self, topic: &str, within: Duration) -> Result<(), Error> {
-        self.create(topic, Instant::now() + within).await
     }
 
     /// Whether a connection to any broker stands.

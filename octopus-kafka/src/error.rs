@@ -17,9 +17,13 @@ pub struct Error {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant is the name of a Kafka API")]
 pub enum Api {
+    AlterUserScramCredentials,
     ApiVersions,
     ConsumerGroupHeartbeat,
+    CreateAcls,
     CreateTopics,
+    DeleteAcls,
+    DeleteTopics,
     Fetch,
     FindCoordinator,
     Heartbeat,
@@ -71,9 +75,13 @@ impl Api {
     pub(crate) fn of(key: i16) -> Self {
         use kafka_protocol::messages::ApiKey;
         [
+            (ApiKey::AlterUserScramCredentials, Self::AlterUserScramCredentials),
             (ApiKey::ApiVersions, Self::ApiVersions),
             (ApiKey::ConsumerGroupHeartbeat, Self::ConsumerGroupHeartbeat),
+            (ApiKey::CreateAcls, Self::CreateAcls),
             (ApiKey::CreateTopics, Self::CreateTopics),
+            (ApiKey::DeleteAcls, Self::DeleteAcls),
+            (ApiKey::DeleteTopics, Self::DeleteTopics),
             (ApiKey::Fetch, Self::Fetch),
             (ApiKey::FindCoordinator, Self::FindCoordinator),
             (ApiKey::Heartbeat, Self::Heartbeat),

@@ -68,7 +68,7 @@ pub mod testing;
 mod transport;
 mod versions;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, NewTopic};
 pub use config::{Config, GroupProtocol};
 pub use consumer::{Consumer, Polled, Signal};
 pub use error::{Api, Error, Kind};

@@ -7,7 +7,7 @@ use std::{
 
 use octopus_core::{Namespace, Subject, TopicName};
 use octopus_kafka::{
-    Cluster, Config, GroupProtocol, Kind,
+    Cluster, Config, GroupProtocol, Kind, NewTopic,
     broker::{self, ApiKey, Broker, Request, always, first, nth},
     records::{BatchWriter, Compression},
     testing::{ClosedPort, Kafka},
@@ -110,6 +110,144 @@ async fn a_name_that_no_topic_can_have_is_not_listed() {
             assert!(none.is_empty(), "{impossible:.10}");
         }
     }
+}
+
+/// A topic comes and goes, and each time whoever asks next, on whichever connection, finds it so.
+#[tokio::test]
+async fn what_was_made_or_deleted_is_seen_at_once() {
+    let kafka = Kafka::start().await;
+    let (cluster, another) = (cluster(kafka.address()), cluster(kafka.address()));
+    let namespace = namespace();
+    let name = namespace.qualify("comes");
+    let new = NewTopic::named(&name);
+    let listed = async |cluster: &Cluster| cluster.topics_of(&namespace, SOON).await.unwrap();
+    assert_eq!(listed(&cluster).await, []);
+    assert!(!cluster.delete_topic(&name, SOON).await.unwrap());
+    for round in 0..3 {
+        assert!(cluster.ensure_topic(&new, SOON).await.unwrap(), "{round}");
+        for cluster in [&cluster, &another] {
+            assert_eq!(listed(cluster).await, [TopicName::from("comes")], "{round}");
+            assert!(!cluster.ensure_topic(&new, SOON).await.unwrap(), "{round}");
+            let again = cluster.create_topic(&name, SOON).await.unwrap_err();
+            assert_eq!(
+                octopus_core::Error::from(again),
+                octopus_core::Error::KafkaInvalid
+            );
+        }
+        // It has no record of the one before.
+        assert_eq!(another.produce(&name, batch(b"first"), SOON).await.unwrap(), 0);
+        assert!(another.delete_topic(&name, SOON).await.unwrap(), "{round}");
+        for cluster in [&cluster, &another] {
+            assert_eq!(listed(cluster).await, [], "{round}");
+            assert!(!cluster.delete_topic(&name, SOON).await.unwrap(), "{round}");
+        }
+    }
+}
+
+/// [NS-02] the topics of a namespace are those behind its dot, and those of none are all.
+#[tokio::test]
+async fn the_topics_of_a_namespace_are_listed_by_their_names_in_it() {
+    let kafka = Kafka::start().await;
+    let cluster = cluster(kafka.address());
+    let namespace = namespace();
+    let prefix = namespace.as_str();
+    for name in ["b", "a.c", "a"] {
+        let new = NewTopic::named(namespace.qualify(name)).partitions(2);
+        assert!(cluster.ensure_topic(&new, SOON).await.unwrap());
+    }
+    for other in [format!("{prefix}x.a"), format!("x{prefix}.a"), prefix.to_owned()] {
+        cluster.create_topic(&other, SOON).await.unwrap();
+    }
+    let own = cluster.topics_of(&namespace, SOON).await.unwrap();
+    assert_eq!(own, ["a", "a.c", "b"].map(TopicName::from));
+    let all = cluster.topics_of(&Namespace::none(), SOON).await.unwrap();
+    for name in [format!("{prefix}.a.c"), format!("{prefix}x.a"), prefix.to_owned()] {
+        assert!(all.contains(&name.as_str().into()), "{name}");
+    }
+    for name in [String::new(), "a b".to_owned(), "x".repeat(250)] {
+        let error = cluster
+            .ensure_topic(&NewTopic::named(&name), SOON)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), &Kind::InvalidTopic);
+        assert!(!cluster.delete_topic(&name, SOON).await.unwrap());
+    }
+}
+
+/// [ER-01] a setting that Kafka does not know is refused, and one that it knows is kept.
+#[tokio::test]
+async fn a_topic_is_made_with_settings() {
+    let kafka = Kafka::start().await;
+    let cluster = cluster(kafka.address());
+    let name = namespace().qualify("compacted");
+    let wrong = NewTopic::named(&name).config("cleanup.policy", "never");
+    if kafka.embedded().is_none() {
+        let error = cluster.ensure_topic(&wrong, SOON).await.unwrap_err();
+        assert_eq!(
+            octopus_core::Error::from(error),
+            octopus_core::Error::KafkaInvalid
+        );
+    }
+    let right = NewTopic::named(&name).config("cleanup.policy", "compact");
+    assert!(cluster.ensure_topic(&right, SOON).await.unwrap());
+}
+
+/// [ER-01] a broker that keeps no users gives out no keys.
+#[tokio::test]
+async fn a_cluster_without_users_of_its_own_refuses_keys_as_unsupported() {
+    let (_broker, cluster) = embedded().await;
+    let namespace = namespace();
+    let granted = cluster
+        .grant_key("user", &"secret".into(), &namespace, SOON)
+        .await;
+    let revoked = cluster.revoke_key("user", &namespace, SOON).await;
+    for error in [granted.unwrap_err(), revoked.unwrap_err()] {
+        assert_eq!(
+            octopus_core::Error::from(error),
+            octopus_core::Error::KafkaInvalid
+        );
+    }
+}
+
+/// Codes of Kafka for a change of topics, and a controller that is another one by now.
+#[tokio::test]
+async fn a_change_that_kafka_refuses_is_told_and_one_that_moved_is_done() {
+    let (broker, cluster) = embedded().await;
+    let new = NewTopic::named("t");
+    for (code, row) in [
+        (29, octopus_core::Error::KafkaUnauthorized),
+        (44, octopus_core::Error::KafkaInvalid),
+        (7, octopus_core::Error::KafkaRetriable),
+    ] {
+        broker.faults().on(ApiKey::CreateTopics, first(1)).error(code);
+        let error = cluster.ensure_topic(&new, SOON).await.unwrap_err();
+        assert_eq!(octopus_core::Error::from(error), row, "{code}");
+        broker.faults().on(ApiKey::DeleteTopics, first(1)).error(code);
+        let error = cluster.delete_topic("t", SOON).await.unwrap_err();
+        assert_eq!(octopus_core::Error::from(error), row, "{code}");
+    }
+    broker.faults().on(ApiKey::CreateTopics, first(2)).error(41);
+    assert!(cluster.ensure_topic(&new, SOON).await.unwrap());
+    broker.faults().on(ApiKey::DeleteTopics, first(2)).error(41);
+    assert!(cluster.delete_topic("t", SOON).await.unwrap());
+}
+
+/// A topic that Kafka still deletes is not listed, and can be made as soon as it is gone.
+#[tokio::test]
+async fn a_topic_that_is_still_being_deleted_is_made_once_it_is_gone() {
+    let (broker, cluster) = embedded().await;
+    broker.faults().on(ApiKey::CreateTopics, first(2)).error(36);
+    assert!(cluster.ensure_topic(&NewTopic::named("t"), SOON).await.unwrap());
+    broker.faults().on(ApiKey::CreateTopics, always()).error(36);
+    let soon = Duration::from_millis(300);
+    let error = cluster
+        .ensure_topic(&NewTopic::named("u"), soon)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        octopus_core::Error::from(error),
+        octopus_core::Error::KafkaInvalid
+    );
 }
 
 #[tokio::test]
@@ -351,7 +489,7 @@ async fn what_kafka_refuses_is_told_by_its_row() {
     use octopus_core::Error as Row;
     let (broker, cluster) = embedded().await;
     for (code, row) in [
-        (36, Row::KafkaInvalid),
+        (44, Row::KafkaInvalid),
         (31, Row::KafkaUnauthorized),
         (89, Row::Throttled),
         (-1, Row::KafkaFailed),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -20,9 +21,11 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use super::{Cluster, TOPIC_NAME};
+use super::{Class, Cluster, TOPIC_NAME, ask::CLIENT_ID};
 use crate::error::{Api, Error, Kind};
 
+/// The versions that are spoken.
+const VERSIONS: RangeInclusive<i16> = 4..=13;
 /// How long an answer is believed.
 const AGE: Duration = Duration::from_secs(300);
 /// The least time between two requests for a topic that the cluster does not list.
@@ -173,7 +176,7 @@ impl Cluster {
     ) -> Result<Vec<Result<Topic, Error>>, Error> {
         let mut topics = Vec::new();
         for names in names.chunks(TOGETHER) {
-            let response = self.metadata(names, deadline).await?;
+            let response = self.metadata(|| request(names), deadline).await?;
             topics.extend(self.0.metadata.keep(names, &response));
         }
         Ok(topics)
@@ -181,9 +184,13 @@ impl Cluster {
 
     /// Asks a broker for metadata. Where the brokers say that they are not the cluster any more, the bootstrap
     /// servers are asked.
-    async fn metadata(&self, names: &[String], deadline: Instant) -> Result<MetadataResponse, Error> {
+    async fn metadata(
+        &self,
+        make: impl Fn() -> MetadataRequest + Send + Sync,
+        deadline: Instant,
+    ) -> Result<MetadataResponse, Error> {
         loop {
-            let response = self.ask_any(4..=13, || request(names), deadline).await?;
+            let response = self.ask_any(VERSIONS, &make, deadline).await?;
             match response.error_code.err() {
                 None => return Ok(response),
                 Some(ResponseError::RebootstrapRequired) if Instant::now() + PACE < deadline => {
@@ -195,20 +202,63 @@ impl Cluster {
         }
     }
 
+    /// The names on Kafka of all topics that the service may see, but Kafka's own. Asks the cluster.
+    pub(super) async fn ask_names(&self, deadline: Instant) -> Result<Vec<StrBytes>, Error> {
+        let all = || {
+            MetadataRequest::default()
+                .with_topics(None)
+                .with_allow_auto_topic_creation(false)
+        };
+        let response = self.metadata(all, deadline).await?;
+        self.0.metadata.keep(&[], &response);
+        let topics = response.topics.into_iter();
+        Ok(topics
+            .filter(|topic| !topic.is_internal && matches!(read(topic), Ok(Topic::Known(_))))
+            .filter_map(|topic| topic.name.map(|name| name.0))
+            .collect())
+    }
+
+    /// What one broker says of a topic; nothing of it is kept.
+    pub(super) async fn topic_at(
+        &self,
+        broker: BrokerId,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Topic, Error> {
+        let names = [name.to_owned()];
+        let asked = self.request(
+            broker,
+            Class::Control,
+            CLIENT_ID,
+            VERSIONS,
+            |_| request(&names),
+            deadline,
+        );
+        let (response, _) = asked.await?;
+        response.topics.first().map_or(Ok(Topic::Missing), read)
+    }
+
+    /// The brokers of the cluster, as far as they are known.
+    pub(super) fn brokers(&self) -> Vec<BrokerId> {
+        let mut brokers: Vec<_> = self.0.metadata.lock().brokers.keys().copied().collect();
+        brokers.sort_by_key(|broker| broker.0);
+        brokers
+    }
+
     /// The broker that makes topics; asked for if none is known.
     pub(super) async fn controller(&self, deadline: Instant) -> Result<BrokerId, Error> {
         let known = self.0.metadata.lock().controller;
         if let Some(controller) = known {
             return Ok(controller);
         }
-        let response = self.metadata(&[], deadline).await?;
+        let response = self.metadata(|| request(&[]), deadline).await?;
         self.0.metadata.keep(&[], &response);
         let known = self.0.metadata.lock().controller;
         known.ok_or_else(|| Error::response(Api::Metadata, ResponseError::NotController))
     }
 
-    /// A topic was just made: that it was not listed is no longer believed.
-    pub(super) fn made(&self, name: &str) {
+    /// A topic was just made or deleted: what was known of it is no longer believed.
+    pub(super) fn changed(&self, name: &str) {
         self.0.metadata.lock().topics.remove(name);
     }
 

@@ -4,7 +4,7 @@ use super::*;
 
 /// Every API, which the compiler keeps complete.
 fn apis() -> Vec<Api> {
-    let mut apis = vec![Api::ApiVersions];
+    let mut apis = vec![Api::AlterUserScramCredentials];
     while let Some(next) = apis.last().and_then(|api| after(*api)) {
         apis.push(next);
     }
@@ -13,9 +13,13 @@ fn apis() -> Vec<Api> {
 
 const fn after(api: Api) -> Option<Api> {
     match api {
+        Api::AlterUserScramCredentials => Some(Api::ApiVersions),
         Api::ApiVersions => Some(Api::ConsumerGroupHeartbeat),
-        Api::ConsumerGroupHeartbeat => Some(Api::CreateTopics),
-        Api::CreateTopics => Some(Api::Fetch),
+        Api::ConsumerGroupHeartbeat => Some(Api::CreateAcls),
+        Api::CreateAcls => Some(Api::CreateTopics),
+        Api::CreateTopics => Some(Api::DeleteAcls),
+        Api::DeleteAcls => Some(Api::DeleteTopics),
+        Api::DeleteTopics => Some(Api::Fetch),
         Api::Fetch => Some(Api::FindCoordinator),
         Api::FindCoordinator => Some(Api::Heartbeat),
         Api::Heartbeat => Some(Api::InitProducerId),

@@ -49,6 +49,10 @@ const LAYOUTS: &[(ApiKey, i16, &[Field])] = &[
     ),
     (ApiKey::ConsumerGroupHeartbeat, 0, CONSUMER_HEARTBEAT),
     (ApiKey::CreateTopics, 5, CREATE_TOPICS),
+    (ApiKey::DeleteTopics, 4, DELETE_TOPICS),
+    (ApiKey::CreateAcls, 2, CREATE_ACLS),
+    (ApiKey::DeleteAcls, 2, DELETE_ACLS),
+    (ApiKey::AlterUserScramCredentials, 0, ALTER_CREDENTIALS),
     (ApiKey::SaslHandshake, LAST, &[(0, LAST, I16), (0, LAST, Texts)]),
     (
         ApiKey::SaslAuthenticate,
@@ -224,6 +228,41 @@ const CREATED: &[Field] = &[
         ]),
     ),
     (5, LAST, Tagged(0, 2)),
+];
+const DELETE_TOPICS: &[Field] = &[
+    (1, LAST, I32),
+    (
+        0,
+        LAST,
+        List(&[(0, LAST, Text), (6, LAST, UUID), (0, LAST, I16), (5, LAST, Text)]),
+    ),
+];
+const CREATE_ACLS: &[Field] = &[
+    (0, LAST, I32),
+    (0, LAST, List(&[(0, LAST, I16), (0, LAST, Text)])),
+];
+const DELETE_ACLS: &[Field] = &[
+    (0, LAST, I32),
+    (
+        0,
+        LAST,
+        List(&[(0, LAST, I16), (0, LAST, Text), (0, LAST, List(DELETED_ACL))]),
+    ),
+];
+const DELETED_ACL: &[Field] = &[
+    (0, LAST, I16),
+    (0, LAST, Text),
+    (0, LAST, I8),
+    (0, LAST, Text),
+    (1, LAST, I8),
+    (0, LAST, Text),
+    (0, LAST, Text),
+    (0, LAST, I8),
+    (0, LAST, I8),
+];
+const ALTER_CREDENTIALS: &[Field] = &[
+    (0, LAST, I32),
+    (0, LAST, List(&[(0, LAST, Text), (0, LAST, I16), (0, LAST, Text)])),
 ];
 
 #[cfg(test)]

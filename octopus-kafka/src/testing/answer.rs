@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
-    ApiKey, CreateTopicsRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
-    LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
+    AlterUserScramCredentialsRequest, ApiKey, CreateAclsRequest, CreateTopicsRequest, DeleteAclsRequest,
+    DeleteTopicsRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
+    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
     OffsetForLeaderEpochRequest, ProduceRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
     SyncGroupRequest,
 };
@@ -30,7 +31,11 @@ pub fn reads(api_key: i16, version: i16, frame: Bytes) -> bool {
         return fetch::VERSIONS.contains(&version) && answer::fetched(version, frame).is_some();
     }
     let read = [
+        one::<AlterUserScramCredentialsRequest>(),
+        one::<CreateAclsRequest>(),
         one::<CreateTopicsRequest>(),
+        one::<DeleteAclsRequest>(),
+        one::<DeleteTopicsRequest>(),
         one::<FindCoordinatorRequest>(),
         one::<HeartbeatRequest>(),
         one::<JoinGroupRequest>(),

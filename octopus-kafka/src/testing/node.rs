@@ -36,7 +36,7 @@ pub struct Node {
 
 /// What a node with secured listeners shows and takes. Beside its plain one it has one with a sign-in, one with TLS and
 /// a sign-in, and one with TLS that wants a certificate of its clients. By PLAIN and SCRAM (SHA-256 and SHA-512) the
-/// user `octopus` signs in, by OAUTHBEARER whoever says so without a signature.
+/// user `octopus` signs in, by OAUTHBEARER whoever says so without a signature. Other users may do what rules let them.
 #[derive(Debug, Clone)]
 pub struct Secured {
     /// The node's private key (PKCS #8) and its certificate for `localhost`, in PEM.

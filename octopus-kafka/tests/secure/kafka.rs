@@ -9,7 +9,8 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use octopus_core::{
-    AutoOffsetReset, Commit, Effect, FetchPlan, Join, Name, Open, Outcome, Records as _, Settings,
+    AutoOffsetReset, Commit, Effect, FetchPlan, Join, Name, Namespace, Open, Outcome, Records as _, Settings,
+    Subject,
 };
 use octopus_kafka::{
     Cluster, Config, Consumer, Kind, Security,
@@ -92,12 +93,20 @@ async fn topic(cluster: &Cluster) -> String {
 }
 
 async fn write(cluster: &Cluster, topic: &str) -> i64 {
+    cluster.produce(topic, one_record(), SOON).await.expect("a write")
+}
+
+fn one_record() -> bytes::Bytes {
     let mut batch = BatchWriter::new(Compression::None);
     batch.push(0, None, Some(b"value"), &[]);
-    cluster
-        .produce(topic, batch.finish(), SOON)
-        .await
-        .expect("a write")
+    batch.finish()
+}
+
+/// A namespace that no other test has, by a number.
+fn namespace(number: u128) -> Namespace {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.expect("a clock").as_nanos();
+    Namespace::of(Subject::from_uuid((now << 4) | number))
 }
 
 /// A token without a signature, which a node for tests takes; it ends after this time.
@@ -136,6 +145,91 @@ async fn each_mechanism_signs_in_without_tls_and_with_it() {
             let topic = topic(&cluster).await;
             assert_eq!(write(&cluster, &topic).await, 0, "{sasl:?}");
         }
+    }
+}
+
+/// A key lets its user read and write one namespace, and no more; a new one ends the one before.
+#[tokio::test]
+async fn a_key_is_for_one_namespace() {
+    let Some(world) = world().await else { return };
+    let tls = world.authority.client(None);
+    let address = world.node.sasl_tls_address();
+    let service = cluster(
+        address,
+        Some(tls.clone()),
+        Some(Sasl::ScramSha512(login(PASSWORD))),
+    );
+    let (own, other) = (namespace(1), namespace(2));
+    let topics = [own.qualify("topic"), other.qualify("topic")];
+    for topic in &topics {
+        service.create_topic(topic, SOON).await.expect("a topic");
+    }
+    let user = own.as_str().to_owned();
+    let keyed = |password: &str| {
+        let login = Login {
+            username: user.clone(),
+            password: password.into(),
+        };
+        cluster(address, Some(tls.clone()), Some(Sasl::ScramSha512(login)))
+    };
+    assert!(!service.revoke_key(&user, &own, SOON).await.expect("a revocation"));
+    let mut before = None;
+    for password in ["the-first-secret", "the-second-secret"] {
+        let secret = password.into();
+        let grant = service.grant_key(&user, &secret, &own, SOON);
+        grant.await.expect("a key");
+        let client = signed_in(|| keyed(password)).await;
+        write(&client, &topics[0]).await;
+        assert_eq!(
+            client.topics_of(&own, SOON).await.expect("topics"),
+            ["topic".into()]
+        );
+        assert_eq!(client.topics_of(&other, SOON).await.expect("topics"), []);
+        let refused = client.produce(&topics[1], one_record(), SOON).await.unwrap_err();
+        assert_eq!(
+            octopus_core::Error::from(refused),
+            octopus_core::Error::KafkaUnauthorized
+        );
+        let made = client
+            .create_topic(&own.qualify("another"), SOON)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            octopus_core::Error::from(made),
+            octopus_core::Error::KafkaUnauthorized
+        );
+        for (namespace, is_let) in [(&own, true), (&other, false)] {
+            let mut open = Open::outside(Name::parse("readers").expect("a name"), Settings::default());
+            open.namespace = namespace.clone();
+            let consumer = client.consumer(&open, |_| {});
+            let topic = octopus_core::TopicPartition::only("topic".into());
+            let committed = consumer.run(Effect::Committed(vec![topic]), SOON).await;
+            assert_eq!(committed.is_ok(), is_let, "{committed:?}");
+        }
+        before = Some(password);
+    }
+    assert!(service.revoke_key(&user, &own, SOON).await.expect("a revocation"));
+    assert!(!service.revoke_key(&user, &own, SOON).await.expect("a revocation"));
+    signed_out(|| keyed(before.expect("two keys"))).await;
+    signed_out(|| keyed("the-first-secret")).await;
+}
+
+/// A cluster that the key of a user lets in; its nodes learn of keys one after the other.
+async fn signed_in(keyed: impl Fn() -> Cluster) -> Cluster {
+    let end = Instant::now() + SOON;
+    loop {
+        let cluster = keyed();
+        match cluster.reach(SOON).await {
+            Ok(()) => return cluster,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+    }
+}
+
+async fn signed_out(keyed: impl Fn() -> Cluster) {
+    let end = Instant::now() + SOON;
+    while keyed().reach(SOON).await.is_ok() {
+        assert!(Instant::now() < end, "the key is taken back");
     }
 }
 

@@ -1,13 +1,18 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        BrokerId, ConsumerGroupHeartbeatResponse, CreateTopicsResponse, FindCoordinatorResponse, GroupId,
+        AlterUserScramCredentialsResponse, BrokerId, ConsumerGroupHeartbeatResponse, CreateAclsResponse,
+        CreateTopicsResponse, DeleteAclsResponse, DeleteTopicsResponse, FindCoordinatorResponse, GroupId,
         HeartbeatResponse, InitProducerIdResponse, JoinGroupResponse, LeaveGroupResponse,
         ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
         OffsetForLeaderEpochResponse, ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse,
         SyncGroupResponse, TopicName,
+        alter_user_scram_credentials_response::AlterUserScramCredentialsResult,
         consumer_group_heartbeat_response::{Assignment, TopicPartitions},
+        create_acls_response::AclCreationResult,
         create_topics_response::{CreatableTopicConfigs, CreatableTopicResult},
+        delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl},
+        delete_topics_response::DeletableTopicResult,
         find_coordinator_response::Coordinator,
         join_group_response::JoinGroupResponseMember,
         leave_group_response::MemberResponse,
@@ -322,6 +327,64 @@ fn create_topics(version: i16, [topics, configs, ..]: Counts) -> Option<Bytes> {
     encoded(&response, version)
 }
 
+fn delete_topics(version: i16, [topics, ..]: Counts) -> Option<Bytes> {
+    let mut topic = DeletableTopicResult::default()
+        .with_name(Some(TopicName(text("topic"))))
+        .with_error_code(3);
+    if version >= 5 {
+        topic = topic.with_error_message(Some(text("why")));
+    }
+    if version >= 6 {
+        topic = topic.with_topic_id(Uuid::from_u128(7));
+    }
+    let response = DeleteTopicsResponse::default()
+        .with_throttle_time_ms(9)
+        .with_responses(vec![topic; topics]);
+    encoded(&response, version)
+}
+
+fn create_acls(version: i16, [rules, ..]: Counts) -> Option<Bytes> {
+    let rule = AclCreationResult::default()
+        .with_error_code(54)
+        .with_error_message(Some(text("why")));
+    let response = CreateAclsResponse::default()
+        .with_throttle_time_ms(9)
+        .with_results(vec![rule; rules]);
+    encoded(&response, version)
+}
+
+fn delete_acls(version: i16, [filters, rules, ..]: Counts) -> Option<Bytes> {
+    let rule = DeleteAclsMatchingAcl::default()
+        .with_error_code(54)
+        .with_error_message(Some(text("why")))
+        .with_resource_type(2)
+        .with_resource_name(text("prefix."))
+        .with_pattern_type(4)
+        .with_principal(text("User:u"))
+        .with_host(text("*"))
+        .with_operation(3)
+        .with_permission_type(3);
+    let filter = DeleteAclsFilterResult::default()
+        .with_error_code(54)
+        .with_error_message(Some(text("why")))
+        .with_matching_acls(vec![rule; rules]);
+    let response = DeleteAclsResponse::default()
+        .with_throttle_time_ms(9)
+        .with_filter_results(vec![filter; filters]);
+    encoded(&response, version)
+}
+
+fn alter_credentials(version: i16, [users, ..]: Counts) -> Option<Bytes> {
+    let user = AlterUserScramCredentialsResult::default()
+        .with_user(text("user"))
+        .with_error_code(93)
+        .with_error_message(Some(text("why")));
+    let response = AlterUserScramCredentialsResponse::default()
+        .with_throttle_time_ms(9)
+        .with_results(vec![user; users]);
+    encoded(&response, version)
+}
+
 fn sasl_handshake(version: i16, [mechanisms, ..]: Counts) -> Option<Bytes> {
     let response = SaslHandshakeResponse::default()
         .with_error_code(33)
@@ -409,6 +472,34 @@ fn spoken() -> Vec<Spoken> {
             2..=7,
             |v| if v >= 5 { 2 } else { 1 },
             create_topics
+        ),
+        spoken!(
+            DeleteTopics,
+            DeleteTopicsResponse,
+            all(DeleteTopicsResponse::VERSIONS),
+            |_| 1,
+            delete_topics
+        ),
+        spoken!(
+            CreateAcls,
+            CreateAclsResponse,
+            all(CreateAclsResponse::VERSIONS),
+            |_| 1,
+            create_acls
+        ),
+        spoken!(
+            DeleteAcls,
+            DeleteAclsResponse,
+            all(DeleteAclsResponse::VERSIONS),
+            |_| 2,
+            delete_acls
+        ),
+        spoken!(
+            AlterUserScramCredentials,
+            AlterUserScramCredentialsResponse,
+            all(AlterUserScramCredentialsResponse::VERSIONS),
+            |_| 1,
+            alter_credentials
         ),
         spoken!(SaslHandshake, SaslHandshakeResponse, 1..=1, |_| 1, sasl_handshake),
         spoken!(

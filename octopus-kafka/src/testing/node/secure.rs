@@ -4,6 +4,8 @@ use std::{fs, io, path::Path};
 
 use super::Secured;
 
+/// Who may do all: the service by each of its sign-ins, and who needs none. Users of keys are not among them.
+const SUPER_USERS: &str = "User:octopus;User:ANONYMOUS;User:CN=rcgen self signed cert";
 const MODULES: &str = "org.apache.kafka.common.security";
 
 /// A node's settings with three more listeners, on these ports.
@@ -43,6 +45,11 @@ pub(super) fn properties(
             "connections.max.reauth.ms",
             &secured.session.as_millis().to_string(),
         ),
+        (
+            "authorizer.class.name",
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        ),
+        ("super.users", SUPER_USERS),
         ("ssl.keystore.type", "PEM"),
         ("ssl.keystore.location", &identity.to_string_lossy()),
         ("ssl.truststore.type", "PEM"),
