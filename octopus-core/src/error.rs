@@ -17,6 +17,8 @@ pub enum Error {
     BodyNotJson,
     /// The subject or the token does not hold [AU-02].
     TokenRefused,
+    /// The cluster keeps no users of its own, or has no rules for what they may do.
+    KeysUnsupported,
     /// Kafka refused a record as it is: a compacted topic takes none without a key, and a topic may bound timestamps.
     RecordRefused,
     /// The service is not authorized for the topic or the group [ER-02].
@@ -71,6 +73,8 @@ pub enum Error {
     FormatUnknown,
     /// The group's or the instance's name breaks its rule: which of the two [CR-02].
     NameInvalid(&'static str),
+    /// The name of a topic to make breaks its rule.
+    TopicNameInvalid,
     /// A setting breaks its rule: its name and what it must be [CR-05] [CR-06].
     SettingInvalid(&'static str, &'static str),
     /// A subscribe with an empty list [SU-02].
@@ -81,6 +85,8 @@ pub enum Error {
     UserInstances(usize),
     /// The service holds this many instances, the most there may be [CR-10].
     TotalInstances(usize),
+    /// The namespace holds this many topics, the most there may be [NS-06].
+    NamespaceFull(usize),
     /// The user has this many fetches in progress, the most there may be [LI-01].
     UserFetches(usize),
     /// The fetch got no turn within its wait [LI-05].
@@ -119,7 +125,7 @@ impl Error {
     #[must_use]
     pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::KafkaInvalid | Self::RecordRefused => ErrorCode::KafkaInvalid,
+            Self::KafkaInvalid | Self::KeysUnsupported | Self::RecordRefused => ErrorCode::KafkaInvalid,
             Self::BodyNotJson => ErrorCode::BodyNotJson,
             Self::TokenRefused => ErrorCode::Unauthenticated,
             Self::KafkaUnauthorized | Self::NamespaceForeign(_) => ErrorCode::KafkaUnauthorized,
@@ -144,11 +150,14 @@ impl Error {
             | Self::FieldUnknown(_)
             | Self::ListTooLong(..)
             | Self::FormatUnknown => ErrorCode::Unprocessable,
-            Self::NameInvalid(_) | Self::SettingInvalid(..) | Self::TopicsEmpty | Self::TopicPattern => {
-                ErrorCode::InvalidConsumerConfig
-            }
+            Self::NameInvalid(_)
+            | Self::TopicNameInvalid
+            | Self::SettingInvalid(..)
+            | Self::TopicsEmpty
+            | Self::TopicPattern => ErrorCode::InvalidConsumerConfig,
             Self::UserInstances(_)
             | Self::TotalInstances(_)
+            | Self::NamespaceFull(_)
             | Self::UserFetches(_)
             | Self::NoTurn
             | Self::Throttled
@@ -188,6 +197,7 @@ impl fmt::Display for Error {
                 f.write_str("The subject is not a UUID, or its token is malformed, inactive or not valid for it; send authorization: Bearer TOKEN")
             }
             Self::KafkaUnauthorized => f.write_str("The service is not authorized for the topic or the group; ask its operator"),
+            Self::KeysUnsupported => f.write_str("The cluster gives out no keys: it keeps no users, or no rules for them; produce and consume by this API instead"),
             Self::RecordRefused => f.write_str("Kafka refused the record; give it a key if the topic is compacted, and a timestamp that the topic takes"),
             Self::NamespaceForeign(own) => write!(f, "The namespace is not the caller's own; use {own}"),
             Self::TopicNotFound(topic) => write!(f, "Topic {} not found in the namespace: check its name, or create it", Short(topic.as_str())),
@@ -242,11 +252,13 @@ impl fmt::Display for Error {
                 f,
                 "The {what} must be 1 to 128 letters, digits, dots, dashes or underscores, and start with a letter or a digit"
             ),
+            Self::TopicNameInvalid => f.write_str("A topic's name must be 3 to 32 letters, digits, dashes or underscores"),
             Self::SettingInvalid(name, rule) => write!(f, "{name} must be {rule}"),
             Self::TopicsEmpty => f.write_str("topics must name at least one topic"),
             Self::TopicPattern => f.write_str("topic_pattern is not supported: list the topics"),
             Self::UserInstances(most) => write!(f, "The user holds {most} consumer instances already; delete one first"),
             Self::TotalInstances(most) => write!(f, "The service holds {most} consumer instances already; retry later"),
+            Self::NamespaceFull(most) => write!(f, "The namespace holds {most} topics, and may not hold more; delete one first"),
             Self::UserFetches(most) => write!(f, "The user has {most} fetches in progress already; retry when one has ended"),
             Self::NoTurn => f.write_str("The fetch got no turn within its wait; retry, or wait longer"),
             Self::Throttled => f.write_str("The cluster throttled the request; retry"),

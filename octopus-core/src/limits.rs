@@ -1,9 +1,11 @@
 //! Every number of the specification, each once.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// The longest group or instance name, in bytes [CR-02].
 pub const NAME_LENGTH: usize = 128;
+/// The bytes of a topic's name that the topic routes make. Topics that are made otherwise may have any name.
+pub const TOPIC_LENGTH: RangeInclusive<usize> = 3..=32;
 /// The largest request body, in bytes [CT-05].
 pub const BODY_BYTES: usize = 64 * 1024;
 /// The largest body of records to write, in bytes: base64 of the largest record, and room for the rest of it. Like the

@@ -2,11 +2,23 @@
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
+use crate::limits::TOPIC_LENGTH;
+
 /// A topic's name as its callers write it, without the namespace [NS-02].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicName(Arc<str>);
 
 impl TopicName {
+    /// The name of a topic to make: 3 to 32 letters, digits, dashes or underscores of ASCII. `None` if `text` breaks the
+    /// rule.
+    #[must_use]
+    pub fn of_new(text: &str) -> Option<Self> {
+        let all_allowed = text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+        (all_allowed && TOPIC_LENGTH.contains(&text.len())).then(|| Self(text.into()))
+    }
+
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -97,6 +109,26 @@ impl Position {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_topics_name_keeps_to_its_rule() {
+        for good in ["abc", "my-topic", "A_9", "---", "_a_", &"x".repeat(32)] {
+            assert_eq!(TopicName::of_new(good), Some(good.into()), "{good}");
+        }
+        for bad in [
+            "",
+            "ab",
+            "a.b",
+            "a b",
+            "a/b",
+            "abcä",
+            "ab\0",
+            "٣٣٣",
+            &"x".repeat(33),
+        ] {
+            assert_eq!(TopicName::of_new(bad), None, "{bad}");
+        }
+    }
 
     /// [CO-01]
     #[test]

@@ -90,6 +90,12 @@ impl Cluster {
         }))
     }
 
+    /// The brokers to begin with, each as `HOST:PORT`.
+    #[must_use]
+    pub fn bootstrap(&self) -> &[String] {
+        &self.0.config.bootstrap
+    }
+
     /// A number that no other member's ids come of.
     pub(crate) fn member_seed(&self) -> u128 {
         if let Some(seeds) = &self.0.seeds {

@@ -4,41 +4,24 @@ mod call;
 mod delivery;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     fmt,
-    future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError, Weak},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use octopus_codec::Body;
 use octopus_core::{
     Action, CallId, Command, Config, Effect, Engine, Error, Event, InstanceId, InstanceKey, Namespace, Reply,
-    RequestId, TopicName,
+    RequestId,
 };
 use octopus_kafka::{Cluster, Consumer};
 use tokio::sync::{oneshot, watch};
 
 use self::call::Running;
 pub(crate) use self::delivery::Delivery;
-use crate::{clock::Clock, listener::Peer};
-
-/// Which topics a namespace holds [NS-04].
-pub trait Topics: fmt::Debug + Send + Sync + 'static {
-    /// Those of `topics` that `namespace` holds.
-    ///
-    /// # Errors
-    ///
-    /// Where it can't be known within the time.
-    fn held<'a>(
-        &'a self,
-        namespace: &'a Namespace,
-        topics: &'a [TopicName],
-        within: Duration,
-    ) -> Pin<Box<dyn Future<Output = Result<BTreeSet<TopicName>, Error>> + Send + 'a>>;
-}
+use crate::{clock::Clock, listener::Peer, topics::Topics};
 
 /// The one way into the engine. Clones share it.
 #[derive(Clone)]

@@ -8,9 +8,11 @@ pub mod config;
 pub mod dev;
 mod driver;
 pub mod headers;
+mod keys;
 pub mod ledger;
 pub mod left;
 pub mod listener;
+mod namespaces;
 mod outgoing;
 pub mod parse;
 pub mod process;
@@ -23,13 +25,14 @@ mod service;
 pub mod tls;
 mod token_authority;
 mod token_source;
+pub mod topics;
 pub mod wire;
 
-pub use driver::Topics;
 pub use octopus_auth::TokenCheck;
 pub use server::{Builder, Server};
 pub use token_authority::TokenAuthority;
 pub use token_source::TokenSource;
+pub use topics::Topics;
 
 /// The examples of the project's own page.
 #[cfg(doctest)]

@@ -1,5 +1,9 @@
 //! Answers: the only place that builds a response.
 
+mod namespace;
+
+pub use namespace::{Key, Managed, managed};
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use octopus_core::{CallId, Commit, Error, Name, Reply, TopicName, TopicPartition};

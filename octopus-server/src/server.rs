@@ -10,14 +10,20 @@ use tokio::net::TcpListener;
 use crate::{
     base_uri::Scheme,
     clock::{Clock, SystemClock},
-    driver::{Driver, Topics},
+    driver::Driver,
+    keys::Keys,
     listener::{self, Options, Peer},
+    namespaces::Namespaces,
     service::{self, Service},
     tls::Tls,
+    topics::{ClusterTopics, Topics},
 };
 
 /// The time that the last replies have to go out once every instance is closed.
 const DRAIN: Duration = Duration::from_secs(1);
+
+/// The longest that the end waits for changes of topics that are under way.
+const CHANGES: Duration = Duration::from_secs(8);
 
 /// The consume API over one Kafka cluster, ready to serve.
 ///
@@ -69,7 +75,7 @@ impl Server {
             tls,
             options,
         } = self;
-        let driver = service.driver.clone();
+        let (driver, namespaces) = (service.driver.clone(), service.namespaces.clone());
         let answer = move |request, peer: Peer| {
             let service = Arc::clone(&service);
             async move { service.answer(request, &peer).await }
@@ -79,6 +85,7 @@ impl Server {
             shutdown.await;
             tracing::info!("shutting down");
             driver.shut_down().await;
+            namespaces.settle(CHANGES).await;
         };
         match tls {
             None => listener::serve(listener, answer, options, stopping).await,
@@ -141,6 +148,7 @@ impl Builder {
             mut options,
         } = self;
         let (max_topics, body_timeout) = (limits.max_topics, limits.body_timeout);
+        let call_wait = limits.call_wait;
         options.clock = Arc::clone(&clock);
         options.head_timeout = limits.head_timeout;
         options.keep_alive = limits.keep_alive;
@@ -148,9 +156,16 @@ impl Builder {
         let mut config = Config::default();
         config.limits = limits;
         config.kafka = cluster.is_some();
+        let topics = topics.or_else(|| {
+            let listed = ClusterTopics::new(cluster.clone()?);
+            Some(Arc::new(listed) as Arc<dyn Topics>)
+        });
+        let keys = cluster.clone().map(Keys::new);
+        let namespaces = Namespaces::new(topics.clone(), keys, max_topics, call_wait);
         let driver = Driver::start(config, Arc::clone(&clock), cluster, topics);
         let service = Arc::new(Service {
             driver,
+            namespaces,
             tokens,
             scheme: if tls.is_some() {
                 Scheme::Https

@@ -15,6 +15,7 @@ use crate::{
     driver::{Answer, Delivery, Driver},
     headers::{self, Accept, V2},
     listener::Peer,
+    namespaces::Namespaces,
     parse::{self, Parsed},
     random,
     reply::{self, Asked, Content},
@@ -25,6 +26,7 @@ use crate::{
 /// Answers requests; one for the whole service.
 pub(crate) struct Service {
     pub(crate) driver: Driver,
+    pub(crate) namespaces: Namespaces,
     pub(crate) tokens: Arc<dyn TokenCheck>,
     pub(crate) scheme: Scheme,
     pub(crate) max_topics: usize,
@@ -77,7 +79,10 @@ impl Service {
         let body = self.read(body).await?;
         let route = match target {
             Target::Consumer(route) => route,
-            Target::Namespace(_) => return Err(NoRoute::NotFound.into()),
+            Target::Namespace(route) => {
+                let done = self.namespaces.answer(route, caller).await?;
+                return Ok(reply::managed(&done).map(|bytes| ReplyBody::whole([bytes], None)));
+            }
         };
         let operation = route.operation;
         let mut accept = None;

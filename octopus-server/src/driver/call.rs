@@ -154,7 +154,7 @@ async fn held(
             .held(&opened.namespace, &topics, within)
             .await
             .map(Outcome::Topics),
-        None => opened.consumer.run(Effect::Topics(topics), within).await,
+        None => Err(Error::NoKafka),
     }
 }
 

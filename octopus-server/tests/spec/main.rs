@@ -17,6 +17,7 @@ mod fields;
 mod kafka_errors;
 mod lifecycle;
 mod lock;
+mod namespaces;
 mod offsets;
 mod order;
 #[allow(dead_code, reason = "each section takes what it needs")]
