@@ -1,17 +1,21 @@
-//! A request's body, at most 64 KiB of it.
+//! A request's body, as much of it as its route takes.
 
 use std::{fmt, pin::pin};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
-use octopus_core::{Error, limits::BODY_BYTES};
+use octopus_core::Error;
+
+use crate::produce::Hold;
 
 /// Why there is no body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It is over 64 KiB: a refusal that is still answered [CT-05].
-    TooLarge,
+    /// It is over so many bytes: a refusal that is still answered [CT-05].
+    TooLarge(usize),
+    /// The service holds as many bytes as it may: a refusal that is still answered.
+    Full,
     /// It did not come in time: the connection closes without an answer [D-32].
     Slow,
     /// The connection broke, or the body's framing: nobody is there to answer.
@@ -23,7 +27,8 @@ impl Fault {
     #[must_use]
     pub const fn refusal(self) -> Option<Error> {
         match self {
-            Self::TooLarge => Some(Error::BodyTooLarge(BODY_BYTES)),
+            Self::TooLarge(most) => Some(Error::BodyTooLarge(most)),
+            Self::Full => Some(Error::ProducerFull),
             Self::Slow | Self::Broken => None,
         }
     }
@@ -31,34 +36,60 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLarge => "the request body is over 64 KiB",
-            Self::Slow => "the request body did not come in time",
-            Self::Broken => "the request body ended early",
-        })
+        match self {
+            Self::TooLarge(most) => write!(f, "the request body is over {most} bytes"),
+            Self::Full => f.write_str("there is no room for the request body"),
+            Self::Slow => f.write_str("the request body did not come in time"),
+            Self::Broken => f.write_str("the request body ended early"),
+        }
     }
 }
 
 impl std::error::Error for Fault {}
 
-/// Reads a body whole, until `time_limit` is ready [D-32]. One that says it is over 64 KiB is refused before a
-/// byte of it is read, another as soon as it passes them [CT-05].
+/// How much of a body is read.
+#[derive(Debug)]
+pub struct Bound<'a> {
+    /// The most bytes.
+    pub most: usize,
+    /// What its bytes are taken from.
+    pub hold: Option<&'a mut Hold>,
+}
+
+impl Bound<'_> {
+    /// Takes what a body has, which had so much before.
+    fn take(&mut self, before: usize, now: usize) -> Result<(), Fault> {
+        if now > self.most {
+            return Err(Fault::TooLarge(self.most));
+        }
+        match &mut self.hold {
+            Some(hold) => hold.grow(now.saturating_sub(before)).map_err(|_| Fault::Full),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads a body whole, until `time_limit` is ready [D-32]. One that says it is over its bound is refused before a
+/// byte of it is read, another as soon as it passes it [CT-05].
 ///
 /// # Errors
 ///
 /// [`Fault`] says what to do with the connection.
-pub async fn read<B: Body>(body: B, time_limit: impl Future<Output = ()>) -> Result<Bytes, Fault> {
-    if body.size_hint().lower() > BODY_BYTES as u64 {
-        return Err(Fault::TooLarge);
-    }
+pub async fn read<B: Body>(
+    body: B,
+    mut bound: Bound<'_>,
+    time_limit: impl Future<Output = ()>,
+) -> Result<Bytes, Fault> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    bound.take(0, announced)?;
     tokio::select! {
         biased;
-        read = collect(body) => read,
+        read = collect(body, bound, announced) => read,
         () = time_limit => Err(Fault::Slow),
     }
 }
 
-async fn collect<B: Body>(body: B) -> Result<Bytes, Fault> {
+async fn collect<B: Body>(body: B, mut bound: Bound<'_>, mut taken: usize) -> Result<Bytes, Fault> {
     let mut body = pin!(body);
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
@@ -66,9 +97,9 @@ async fn collect<B: Body>(body: B) -> Result<Bytes, Fault> {
         let Ok(mut data) = frame.map_err(|_| Fault::Broken)?.into_data() else {
             continue;
         };
-        if first.len() + all.len() + data.remaining() > BODY_BYTES {
-            return Err(Fault::TooLarge);
-        }
+        let now = first.len() + all.len() + data.remaining();
+        bound.take(taken, now)?;
+        taken = taken.max(now);
         if first.is_empty() && all.is_empty() {
             first = data.copy_to_bytes(data.remaining());
         } else {
@@ -92,26 +123,35 @@ mod tests {
     use http::HeaderMap;
     use http_body::{Frame, SizeHint};
     use http_body_util::Full;
+    use octopus_core::{Limits, Subject, limits::BODY_BYTES};
 
     use super::*;
+    use crate::produce::Admission;
+
+    const BOUND: Bound<'_> = Bound {
+        most: BODY_BYTES,
+        hold: None,
+    };
 
     /// [CT-05]
     #[tokio::test]
     async fn a_body_that_says_it_is_too_large_is_refused_before_it_is_read() {
         let mut unread = Said(BODY_BYTES as u64 + 1, false);
         assert_eq!(
-            read(Pin::new(&mut unread), future::pending()).await,
-            Err(Fault::TooLarge)
+            read(Pin::new(&mut unread), BOUND, future::pending()).await,
+            Err(Fault::TooLarge(BODY_BYTES))
         );
         assert!(!unread.1);
         let mut fits = Said(BODY_BYTES as u64, false);
         assert_eq!(
-            read(Pin::new(&mut fits), future::pending()).await,
+            read(Pin::new(&mut fits), BOUND, future::pending()).await,
             Ok(Bytes::new())
         );
         assert!(fits.1);
         assert_eq!(
-            Fault::TooLarge.refusal().map(|e| e.code().error_code()),
+            Fault::TooLarge(BODY_BYTES)
+                .refusal()
+                .map(|e| e.code().error_code()),
             Some(41301)
         );
     }
@@ -121,16 +161,22 @@ mod tests {
     async fn a_body_without_a_length_is_refused_as_soon_as_it_passes_the_limit() {
         let piece = Bytes::from(vec![b' '; 1024]);
         let whole = |pieces| Parts::of(vec![piece.clone(); pieces]);
-        let read_whole = read(whole(64), future::pending()).await.unwrap();
+        let read_whole = read(whole(64), BOUND, future::pending()).await.unwrap();
         assert_eq!(read_whole.len(), 64 * 1024);
 
         let mut over = whole(100);
-        assert_eq!(read(&mut over, future::pending()).await, Err(Fault::TooLarge));
+        assert_eq!(
+            read(&mut over, BOUND, future::pending()).await,
+            Err(Fault::TooLarge(BODY_BYTES))
+        );
         assert_eq!(over.0.len(), 100 - 65);
 
         let mut one_more = whole(64);
         one_more.0.push_back(Ok(Frame::data(Bytes::from_static(b"x"))));
-        assert_eq!(read(one_more, future::pending()).await, Err(Fault::TooLarge));
+        assert_eq!(
+            read(one_more, BOUND, future::pending()).await,
+            Err(Fault::TooLarge(BODY_BYTES))
+        );
     }
 
     #[tokio::test]
@@ -138,22 +184,53 @@ mod tests {
         let pieces = ["", "{\"to", "", "pics\":", "[]}"].map(Bytes::from);
         let mut body = Parts::of(pieces.to_vec());
         body.0.push_back(Ok(Frame::trailers(HeaderMap::new())));
-        assert_eq!(read(body, future::pending()).await.unwrap(), "{\"topics\":[]}");
         assert_eq!(
-            read(Full::new(Bytes::from("x")), future::pending())
+            read(body, BOUND, future::pending()).await.unwrap(),
+            "{\"topics\":[]}"
+        );
+        assert_eq!(
+            read(Full::new(Bytes::from("x")), BOUND, future::pending())
                 .await
                 .unwrap(),
             "x"
         );
     }
 
+    #[tokio::test]
+    async fn a_body_takes_its_bytes_once_whether_it_says_how_many_or_not() {
+        let mut limits = Limits::default();
+        limits.produce_bytes_per_user = 2048;
+        let admission = Admission::new(&limits);
+        let piece = Bytes::from(vec![b' '; 1024]);
+        for pieces in [1, 2] {
+            let whole = Bytes::from(vec![b' '; pieces * 1024]);
+            let mut holds = [(); 3].map(|()| admission.hold(Subject::from_uuid(1)));
+            let [first, second, more] = &mut holds;
+            fn bound(hold: &mut Hold) -> Bound<'_> {
+                Bound {
+                    most: BODY_BYTES,
+                    hold: Some(hold),
+                }
+            }
+            let read_whole = read(Full::new(whole), bound(first), future::pending()).await;
+            assert_eq!(read_whole.unwrap().len(), pieces * 1024);
+            let parts = Parts::of(vec![piece.clone(); 2 - pieces]);
+            assert!(read(parts, bound(second), future::pending()).await.is_ok());
+            let over = read(Full::new(Bytes::from("x")), bound(more), future::pending()).await;
+            assert_eq!(over, Err(Fault::Full));
+            let over = read(Parts::of(vec![piece.clone()]), bound(more), future::pending()).await;
+            assert_eq!(over, Err(Fault::Full));
+        }
+        assert_eq!(Fault::Full.refusal(), Some(Error::ProducerFull));
+    }
+
     /// [D-32]
     #[tokio::test]
     async fn a_slow_or_broken_body_has_no_answer() {
-        assert_eq!(read(Never, future::ready(())).await, Err(Fault::Slow));
+        assert_eq!(read(Never, BOUND, future::ready(())).await, Err(Fault::Slow));
         let mut broken = Parts::of(vec![Bytes::from("{")]);
         broken.0.push_back(Err(()));
-        assert_eq!(read(broken, future::pending()).await, Err(Fault::Broken));
+        assert_eq!(read(broken, BOUND, future::pending()).await, Err(Fault::Broken));
         assert_eq!(Fault::Slow.refusal(), None);
         assert_eq!(Fault::Broken.refusal(), None);
     }
@@ -161,7 +238,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_is_there_is_read_however_late_it_is() {
         assert_eq!(
-            read(Full::new(Bytes::from("x")), future::ready(()))
+            read(Full::new(Bytes::from("x")), BOUND, future::ready(()))
                 .await
                 .unwrap(),
             "x"

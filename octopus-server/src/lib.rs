@@ -16,6 +16,7 @@ mod namespaces;
 mod outgoing;
 pub mod parse;
 pub mod process;
+pub mod produce;
 mod random;
 pub mod reply;
 pub mod route;

@@ -4,7 +4,7 @@
 
 mod create;
 mod list;
-mod number;
+pub(crate) mod number;
 mod query;
 mod value;
 

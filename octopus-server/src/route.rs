@@ -1,12 +1,14 @@
 //! Which route a request is for: its path and its method.
 
 mod namespace;
+mod produce;
 
 use std::borrow::Cow;
 
 use http::Method;
 
 pub use namespace::{NamespaceRoute, TopicPath};
+pub use produce::ProduceRoute;
 
 use crate::headers::{PLAIN_JSON, V2};
 
@@ -17,6 +19,8 @@ pub enum Target {
     Consumer(Route),
     /// One of users, keys, namespaces and topics.
     Namespace(NamespaceRoute),
+    /// One that writes records.
+    Produce(ProduceRoute),
 }
 
 /// A route of the consume API [RT-01].
@@ -73,7 +77,10 @@ impl Target {
         let words = segments.iter().map(|segment| &**segment).collect::<Vec<_>>();
         match *words {
             ["api", "v2", ref rest @ ..] => Route::of(method, rest).map(Self::Consumer),
-            ["api", "v3", ref rest @ ..] => NamespaceRoute::of(method, rest).map(Self::Namespace),
+            ["api", "v3", ref rest @ ..] => match ProduceRoute::of(method, rest) {
+                Some(route) => route.map(Self::Produce),
+                None => NamespaceRoute::of(method, rest).map(Self::Namespace),
+            },
             _ => Err(NoRoute::NotFound),
         }
     }
@@ -84,6 +91,7 @@ impl Target {
         match self {
             Self::Consumer(route) => route.operation.takes_body(),
             Self::Namespace(_) => false,
+            Self::Produce(_) => true,
         }
     }
 
@@ -92,7 +100,7 @@ impl Target {
     pub const fn media_type(&self) -> &'static str {
         match self {
             Self::Consumer(_) => V2,
-            Self::Namespace(_) => PLAIN_JSON,
+            Self::Namespace(_) | Self::Produce(_) => PLAIN_JSON,
         }
     }
 
@@ -102,6 +110,17 @@ impl Target {
         match self {
             Self::Consumer(route) => route.operation.name(),
             Self::Namespace(route) => route.name(),
+            Self::Produce(route) => route.name(),
+        }
+    }
+
+    /// The namespace that the path names, if it names one.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Consumer(_) => None,
+            Self::Namespace(route) => Some(&*route.path()?.namespace),
+            Self::Produce(route) => Some(&route.path.namespace),
         }
     }
 }
@@ -115,7 +134,7 @@ impl Route {
     pub fn find(method: &Method, path: &str) -> Result<Self, NoRoute> {
         match Target::find(method, path)? {
             Target::Consumer(route) => Ok(route),
-            Target::Namespace(_) => Err(NoRoute::NotFound),
+            Target::Namespace(_) | Target::Produce(_) => Err(NoRoute::NotFound),
         }
     }
 

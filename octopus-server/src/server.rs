@@ -14,6 +14,7 @@ use crate::{
     keys::Keys,
     listener::{self, Options, Peer},
     namespaces::Namespaces,
+    produce::Writer,
     service::{self, Service},
     tls::Tls,
     topics::{ClusterTopics, Topics},
@@ -45,6 +46,7 @@ pub struct Builder {
     clock: Arc<dyn Clock>,
     limits: Limits,
     tls: Option<Tls>,
+    makes_topics: bool,
     options: Options,
 }
 
@@ -63,6 +65,7 @@ impl Server {
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
             tls: None,
+            makes_topics: false,
             options,
         }
     }
@@ -75,7 +78,7 @@ impl Server {
             tls,
             options,
         } = self;
-        let (driver, namespaces) = (service.driver.clone(), service.namespaces.clone());
+        let (ending, namespaces) = (Arc::clone(&service), service.namespaces.clone());
         let answer = move |request, peer: Peer| {
             let service = Arc::clone(&service);
             async move { service.answer(request, &peer).await }
@@ -84,7 +87,7 @@ impl Server {
         let stopping = async {
             shutdown.await;
             tracing::info!("shutting down");
-            driver.shut_down().await;
+            ending.shut_down().await;
             namespaces.settle(CHANGES).await;
         };
         match tls {
@@ -108,6 +111,12 @@ impl Builder {
     /// How a namespace's topics are known; by default they are those that the cluster lists [NS-04].
     pub fn topics(mut self, topics: Arc<dyn Topics>) -> Self {
         self.topics = Some(topics);
+        self
+    }
+
+    /// Whether a record for a topic that is not there makes it, as in development; by default it is refused.
+    pub fn makes_topics(mut self, makes_topics: bool) -> Self {
+        self.makes_topics = makes_topics;
         self
     }
 
@@ -145,6 +154,7 @@ impl Builder {
             clock,
             limits,
             tls,
+            makes_topics,
             mut options,
         } = self;
         let (max_topics, body_timeout) = (limits.max_topics, limits.body_timeout);
@@ -153,6 +163,8 @@ impl Builder {
         options.head_timeout = limits.head_timeout;
         options.keep_alive = limits.keep_alive;
         options.busy_timeout = limits.busy_timeout;
+        let grace = limits.shutdown_grace;
+        let writer = Writer::new(cluster.clone(), topics.clone(), makes_topics, &limits);
         let mut config = Config::default();
         config.limits = limits;
         config.kafka = cluster.is_some();
@@ -166,6 +178,8 @@ impl Builder {
         let service = Arc::new(Service {
             driver,
             namespaces,
+            writer,
+            grace,
             tokens,
             scheme: if tls.is_some() {
                 Scheme::Https

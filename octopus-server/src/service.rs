@@ -6,17 +6,21 @@ use bytes::Bytes;
 use http::{Request, Response, request::Parts};
 use http_body::Body;
 use octopus_auth::{Caller, TokenCheck};
-use octopus_core::{Command, Error, InstanceKey, Name};
+use octopus_core::{
+    Command, Error, InstanceKey, Name,
+    limits::{BODY_BYTES, PRODUCE_BODY_BYTES},
+};
 
 use crate::{
     base_uri::{HostInvalid, Origin, Scheme},
-    body,
+    body::{self, Bound},
     clock::Clock,
     driver::{Answer, Delivery, Driver},
     headers::{self, Accept, V2},
     listener::Peer,
     namespaces::Namespaces,
     parse::{self, Parsed},
+    produce::Writer,
     random,
     reply::{self, Asked, Content},
     route::{NoRoute, Target},
@@ -27,12 +31,15 @@ use crate::{
 pub(crate) struct Service {
     pub(crate) driver: Driver,
     pub(crate) namespaces: Namespaces,
+    pub(crate) writer: Writer,
     pub(crate) tokens: Arc<dyn TokenCheck>,
     pub(crate) scheme: Scheme,
     pub(crate) max_topics: usize,
     pub(crate) clock: Arc<dyn Clock>,
     /// The longest that a request's body may take to come [D-32].
     pub(crate) body_timeout: Duration,
+    /// The longest that records on their way are waited for at the shutdown.
+    pub(crate) grace: Duration,
 }
 
 impl Service {
@@ -60,6 +67,18 @@ impl Service {
         response.map(|bytes| ReplyBody::whole([bytes], None))
     }
 
+    /// Takes no more creates and records; ends once every instance is closed or given up [AK-03], and records on their way
+    /// are written or given up.
+    pub(crate) async fn shut_down(&self) {
+        let written = async {
+            tokio::select! {
+                () = self.writer.shut_down() => {}
+                () = self.clock.sleep(self.grace) => tracing::warn!("records on their way are given up"),
+            }
+        };
+        tokio::join!(self.driver.shut_down(), written);
+    }
+
     async fn pass<B: Body>(
         &self,
         head: &Parts,
@@ -73,15 +92,36 @@ impl Service {
         form.media_type = target.media_type();
         let credentials = headers::credentials(&head.headers)?;
         let caller = self.tokens.check(&credentials).await.map_err(Error::from)?;
+        if target
+            .namespace()
+            .is_some_and(|named| named != caller.namespace.as_str())
+        {
+            return Err(Error::NamespaceForeign(caller.namespace).into());
+        }
         if target.takes_body() {
             headers::content_type(&head.headers)?;
         }
-        let body = self.read(body).await?;
+        let mut hold = self.writer.admission().hold(caller.subject);
+        let bound = match &target {
+            Target::Consumer(_) | Target::Namespace(_) => Bound {
+                most: BODY_BYTES,
+                hold: None,
+            },
+            Target::Produce(_) => Bound {
+                most: PRODUCE_BODY_BYTES,
+                hold: Some(&mut hold),
+            },
+        };
+        let body = self.read(body, bound).await?;
         let route = match target {
             Target::Consumer(route) => route,
             Target::Namespace(route) => {
                 let done = self.namespaces.answer(route, caller).await?;
                 return Ok(reply::managed(&done).map(|bytes| ReplyBody::whole([bytes], None)));
+            }
+            Target::Produce(route) => {
+                let written = self.writer.answer(&caller.namespace, &route, body).await?;
+                return Ok(written.map(|bytes| ReplyBody::whole([bytes], None)));
             }
         };
         let operation = route.operation;
@@ -112,9 +152,9 @@ impl Service {
         Ok(sent(answer, delivery, &asked))
     }
 
-    async fn read<B: Body>(&self, body: B) -> Result<Bytes, Refusal> {
+    async fn read<B: Body>(&self, body: B, bound: Bound<'_>) -> Result<Bytes, Refusal> {
         let time_limit = async { self.clock.sleep(self.body_timeout).await };
-        body::read(body, time_limit)
+        body::read(body, bound, time_limit)
             .await
             .map_err(|fault| match fault.refusal() {
                 Some(error) => Refusal::Error(error),

@@ -5,7 +5,7 @@ const FURTHEST: i128 = 10i128.pow(30);
 
 /// The value of a JSON number as it is written, such as `5`, `5.0` or `5e3`; `None` if it is not whole.
 /// The text must be a JSON number.
-pub(super) fn whole(number: &str) -> Option<i128> {
+pub(crate) fn whole(number: &str) -> Option<i128> {
     let (negative, magnitude) = sign(number);
     let (mantissa, exponent) = magnitude.split_once(['e', 'E']).unwrap_or((magnitude, "0"));
     let (units, decimals) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -27,7 +27,7 @@ pub(super) fn whole(number: &str) -> Option<i128> {
 }
 
 /// The value of decimal digits with an optional minus, as a string or a query holds them; `None` for any other text.
-pub(super) fn decimal(text: &str) -> Option<i128> {
+pub(crate) fn decimal(text: &str) -> Option<i128> {
     let (negative, digits) = sign(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;

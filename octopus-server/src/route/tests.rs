@@ -197,6 +197,45 @@ fn the_routes_of_users_keys_namespaces_and_topics_exist() {
     }
 }
 
+#[test]
+fn the_routes_that_write_records_exist() {
+    for (path, topic, is_batch) in [
+        ("/api/v3/ns-1/topics/t/records", "t", false),
+        ("/api/v3/ns-1/topics/a%2Fb/records/", "a/b", false),
+        ("/api/v3/ns-1/topics/t/records:batch", "t", true),
+        ("/api/v3/ns-1/topics/t/records%3Abatch", "t", true),
+    ] {
+        let found = target("POST", path).unwrap();
+        let route = ProduceRoute {
+            path: TopicPath {
+                namespace: "ns-1".to_owned(),
+                topic: topic.to_owned(),
+            },
+            is_batch,
+        };
+        assert_eq!(found, Target::Produce(route), "{path}");
+        assert!(found.takes_body());
+        assert_eq!(found.media_type(), "application/json");
+        assert_eq!(found.namespace(), Some("ns-1"));
+        for method in ["GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "post"] {
+            let refused = target(method, path);
+            assert_eq!(refused, Err(NoRoute::MethodNotAllowed("POST")), "{method} {path}");
+        }
+        assert_eq!(find("POST", path), Err(NoRoute::NotFound));
+    }
+    for path in [
+        "/api/v3/ns-1/topics/t/records:",
+        "/api/v3/ns-1/topics/t/records:batches",
+        "/api/v3/ns-1/topics/t/records/batch",
+        "/api/v3/ns-1/topics//records",
+        "/api/v3//topics/t/records",
+        "/api/v3/ns-1/topics/records",
+        "/api/v2/ns-1/topics/t/records",
+    ] {
+        assert_eq!(target("POST", path), Err(NoRoute::NotFound), "{path}");
+    }
+}
+
 /// [D-10]
 #[test]
 fn segments_are_percent_decoded_once() {

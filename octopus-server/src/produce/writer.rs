@@ -1,0 +1,259 @@
+//! Has records written: finds their topic, gives them to the producer, and waits for what becomes of them.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::Response;
+use octopus_core::{Error, Limits, Namespace, TopicName, TopicPartition};
+use octopus_kafka::{
+    Cluster, Producer,
+    producer::{self, Sending},
+};
+use tokio::sync::watch;
+
+use super::{
+    Admission, Given, Part,
+    reply::{self, Done, Place},
+};
+use crate::{Topics, route::ProduceRoute};
+
+/// The bytes of a body above which it is read away from the threads that serve sockets.
+const READ_APART: usize = 128 * 1024;
+
+/// The one producer of the service, and what guards it.
+pub(crate) struct Writer {
+    kafka: Option<(Cluster, Producer)>,
+    topics: Option<Arc<dyn Topics>>,
+    /// Whether a topic that is not there is made by its first record.
+    makes_topics: bool,
+    admission: Admission,
+    /// The longest that a topic is looked for.
+    look_within: Duration,
+    /// The longest that a record waits to be taken.
+    write_within: Duration,
+    state: watch::Sender<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_closed: bool,
+    /// The requests whose records are on their way.
+    busy: usize,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        cluster: Option<Cluster>,
+        topics: Option<Arc<dyn Topics>>,
+        makes_topics: bool,
+        limits: &Limits,
+    ) -> Self {
+        let kafka = cluster.map(|cluster| {
+            let mut config = producer::Config::default();
+            // Bodies are bounded before this is: what they hold takes a little more than they do.
+            config.memory = limits.produce_bytes.saturating_mul(2).max(config.memory);
+            let producer = cluster.producer(config);
+            (cluster, producer)
+        });
+        Self {
+            kafka,
+            topics,
+            makes_topics,
+            admission: Admission::new(limits),
+            look_within: limits.call_wait,
+            write_within: limits.produce_wait,
+            state: watch::Sender::default(),
+        }
+    }
+
+    pub(crate) const fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// The id that the cluster gives itself; empty where it gives none.
+    fn cluster_id(&self) -> Arc<str> {
+        let id = self.kafka.as_ref().and_then(|(cluster, _)| cluster.id());
+        id.unwrap_or_default()
+    }
+
+    /// The reply to a request that writes the records of its body.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was sent, or the only one was not written.
+    pub(crate) async fn answer(
+        &self,
+        namespace: &Namespace,
+        route: &ProduceRoute,
+        body: Bytes,
+    ) -> Result<Response<Bytes>, Error> {
+        let is_batch = route.is_batch;
+        let is_large = body.len() > READ_APART;
+        let read = move || {
+            if is_batch {
+                super::batch(&body)
+            } else {
+                super::records(&body).map(|records| (Vec::new(), records))
+            }
+        };
+        let (ids, given) = if is_large {
+            let read = tokio::task::spawn_blocking(read).await;
+            read.map_err(|_panicked| Error::Internal)??
+        } else {
+            read()?
+        };
+        let topic = TopicName::from(&*route.path.topic);
+        let done = self.write(namespace, &topic, given).await?;
+        let cluster_id = self.cluster_id();
+        let place = Place {
+            cluster_id: &cluster_id,
+            topic_name: topic.as_str(),
+        };
+        if is_batch {
+            return Ok(reply::batch(&ids, &done, place));
+        }
+        match &done[..] {
+            [Err(error)] => Err(error.clone()),
+            done => Ok(reply::records(done, place)),
+        }
+    }
+
+    /// Writes records in their order; gives what became of each. Dropping the future withdraws those that wait.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was sent: 429 and 503 say that to try again writes none of them twice.
+    async fn write(
+        &self,
+        namespace: &Namespace,
+        topic: &TopicName,
+        given: Vec<Given>,
+    ) -> Result<Vec<Result<Done, Error>>, Error> {
+        let _busy = self.begin()?;
+        let (cluster, producer) = self.kafka.as_ref().ok_or(Error::NoKafka)?;
+        let on_kafka = namespace.qualify(topic.as_str());
+        if !self.holds(cluster, namespace, topic, &on_kafka).await? {
+            return Err(Error::TopicNotFound(topic.clone()));
+        }
+        let send = |given: Given| -> Result<(Sending, Option<Part>, Option<Part>), Error> {
+            let outgoing = given?;
+            if outgoing.partition != 0 {
+                return Err(Error::PartitionNotFound(TopicPartition {
+                    topic: topic.clone(),
+                    partition: outgoing.partition,
+                }));
+            }
+            let sending = producer.send(&on_kafka, outgoing.record, self.write_within);
+            Ok((sending, outgoing.key, outgoing.value))
+        };
+        // All are given to the producer before the first is waited for, so that they go together.
+        let sent: Vec<_> = given.into_iter().map(send).collect();
+        let mut done = Vec::with_capacity(sent.len());
+        for sent in sent {
+            done.push(match sent {
+                Ok((sending, key, value)) => match sending.await {
+                    Ok(written) => Ok((written, key, value)),
+                    Err(why) => {
+                        tracing::debug!(%why, "a record is not known to be written");
+                        Err(why.into())
+                    }
+                },
+                Err(error) => Err(error),
+            });
+        }
+        match unsent(&done) {
+            Some(error) => Err(error),
+            None => Ok(done),
+        }
+    }
+
+    /// Whether the namespace holds a topic, or does from here on.
+    async fn holds(
+        &self,
+        cluster: &Cluster,
+        namespace: &Namespace,
+        topic: &TopicName,
+        on_kafka: &str,
+    ) -> Result<bool, Error> {
+        let is_held = match &self.topics {
+            Some(known) => {
+                let asked = std::slice::from_ref(topic);
+                let held = known.held(namespace, asked, self.look_within).await;
+                held.map(|held| held.contains(topic))
+            }
+            None => cluster
+                .has_topic(on_kafka, self.look_within)
+                .await
+                .map_err(Error::from),
+        };
+        let is_held = is_held.map_err(unsent_yet)?;
+        if is_held || !self.makes_topics {
+            return Ok(is_held);
+        }
+        match cluster.create_topic(on_kafka, self.look_within).await {
+            Ok(()) => Ok(true),
+            // Another request was first.
+            Err(error) if error.is_topic_exists() => Ok(true),
+            Err(error) => Err(unsent_yet(error.into())),
+        }
+    }
+
+    /// Says that no more records are taken; ends once none is on its way.
+    pub(crate) async fn shut_down(&self) {
+        self.state.send_modify(|state| state.is_closed = true);
+        let mut state = self.state.subscribe();
+        // The sender is held by `self`.
+        let _ = state.wait_for(|state| state.busy == 0).await;
+    }
+
+    fn begin(&self) -> Result<Busy<'_>, Error> {
+        let begun = self.state.send_if_modified(|state| {
+            state.busy += usize::from(!state.is_closed);
+            !state.is_closed
+        });
+        if begun {
+            Ok(Busy(&self.state))
+        } else {
+            Err(Error::ShuttingDown)
+        }
+    }
+}
+
+/// Counts a request as busy until it falls.
+struct Busy<'a>(&'a watch::Sender<State>);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|state| state.busy -= 1);
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("admission", &self.admission)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An error that came before any record was sent, so that the request can be tried again.
+fn unsent_yet(error: Error) -> Error {
+    if error == Error::KafkaRetriable {
+        Error::NotWritten
+    } else {
+        error
+    }
+}
+
+/// Why none of the records was sent, where each of them could be sent again.
+fn unsent(done: &[Result<Done, Error>]) -> Option<Error> {
+    let may_pass = |done: &Result<Done, Error>| {
+        done.as_ref()
+            .is_err_and(|error| matches!(error.code().status(), 429 | 503))
+    };
+    if done.iter().all(may_pass) {
+        done.first()?.as_ref().err().cloned()
+    } else {
+        None
+    }
+}
