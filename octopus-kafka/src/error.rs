@@ -120,12 +120,6 @@ impl Error {
         self.api
     }
 
-    /// Whether a topic was not made since there is one of its name.
-    #[must_use]
-    pub fn is_topic_exists(&self) -> bool {
-        self.kind == Kind::Response(ResponseError::TopicAlreadyExists)
-    }
-
     /// How it failed.
     #[must_use]
     pub const fn kind(&self) -> &Kind {

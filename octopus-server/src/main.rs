@@ -68,7 +68,8 @@ async fn serve(config: Config, files: Files) -> Result<(), Box<dyn Error + Send 
     };
     let mut builder = Server::builder(tokens)
         .limits(config.limits)
-        .max_connections(config.max_connections);
+        .max_connections(config.max_connections)
+        .makes_topics(dev.is_some());
     if !servers.is_empty() {
         let cluster = process::cluster(servers, files.security, config.group_protocol);
         process::speaks(&cluster, config.group_protocol)

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use octopus_core::{Error, Limits, Namespace, TopicName, TopicPartition};
 use octopus_kafka::{
-    Cluster, Producer,
+    Cluster, NewTopic, Producer,
     producer::{self, Sending},
 };
 use tokio::sync::watch;
@@ -129,6 +129,10 @@ impl Writer {
         topic: &TopicName,
         given: Vec<Given>,
     ) -> Result<Vec<Result<Done, Error>>, Error> {
+        if given.iter().all(Result::is_err) {
+            // What is wrong with the records is told before anything about their topic [D-01].
+            return Ok(given.into_iter().filter_map(Result::err).map(Err).collect());
+        }
         let _busy = self.begin()?;
         let (cluster, producer) = self.kafka.as_ref().ok_or(Error::NoKafka)?;
         let on_kafka = namespace.qualify(topic.as_str());
@@ -190,12 +194,10 @@ impl Writer {
         if is_held || !self.makes_topics {
             return Ok(is_held);
         }
-        match cluster.create_topic(on_kafka, self.look_within).await {
-            Ok(()) => Ok(true),
-            // Another request was first.
-            Err(error) if error.is_topic_exists() => Ok(true),
-            Err(error) => Err(unsent_yet(error.into())),
-        }
+        let made = cluster
+            .ensure_topic(&NewTopic::named(on_kafka), self.look_within)
+            .await;
+        made.map(|_| true).map_err(|error| unsent_yet(error.into()))
     }
 
     /// Says that no more records are taken; ends once none is on its way.

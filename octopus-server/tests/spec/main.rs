@@ -20,6 +20,7 @@ mod lock;
 mod namespaces;
 mod offsets;
 mod order;
+mod produce;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod raw;
 #[allow(dead_code, reason = "each section takes what it needs")]

@@ -52,7 +52,16 @@ impl Service {
         limits: Limits,
         change: impl FnOnce(Builder) -> Builder,
     ) -> Self {
-        let mut config = broker::Config::default();
+        Self::over(broker::Config::default(), tokens, limits, change).await
+    }
+
+    /// With a broker of these settings.
+    pub(crate) async fn over(
+        mut config: broker::Config,
+        tokens: Option<Arc<dyn TokenCheck>>,
+        limits: Limits,
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
         config.initial_rebalance_delay = Duration::ZERO;
         let broker = Broker::start(config).await.expect("an embedded broker");
         let mut config = Config::new(vec![broker.addr().to_string()]);
