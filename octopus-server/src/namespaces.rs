@@ -130,7 +130,7 @@ impl Inner {
 
 impl TopicPath {
     /// Whether it is in the caller's own namespace. Of any other it is not said whether there is one.
-    fn is_of(&self, caller: &Caller) -> Result<(), Error> {
+    pub(crate) fn is_of(&self, caller: &Caller) -> Result<(), Error> {
         if self.namespace == caller.namespace.as_str() {
             Ok(())
         } else {

@@ -113,16 +113,6 @@ impl Target {
             Self::Produce(route) => route.name(),
         }
     }
-
-    /// The namespace that the path names, if it names one.
-    #[must_use]
-    pub fn namespace(&self) -> Option<&str> {
-        match self {
-            Self::Consumer(_) => None,
-            Self::Namespace(route) => Some(&*route.path()?.namespace),
-            Self::Produce(route) => Some(&route.path.namespace),
-        }
-    }
 }
 
 impl Route {

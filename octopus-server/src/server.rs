@@ -163,15 +163,15 @@ impl Builder {
         options.head_timeout = limits.head_timeout;
         options.keep_alive = limits.keep_alive;
         options.busy_timeout = limits.busy_timeout;
-        let grace = limits.shutdown_grace;
-        let writer = Writer::new(cluster.clone(), topics.clone(), makes_topics, &limits);
         let mut config = Config::default();
-        config.limits = limits;
+        config.limits = limits.clone();
         config.kafka = cluster.is_some();
         let topics = topics.or_else(|| {
             let listed = ClusterTopics::new(cluster.clone()?);
             Some(Arc::new(listed) as Arc<dyn Topics>)
         });
+        let kafka = cluster.clone().zip(topics.clone());
+        let writer = Writer::new(kafka, makes_topics, &limits);
         let keys = cluster.clone().map(Keys::new);
         let namespaces = Namespaces::new(topics.clone(), keys, max_topics, call_wait);
         let driver = Driver::start(config, Arc::clone(&clock), cluster, topics);
@@ -179,7 +179,7 @@ impl Builder {
             driver,
             namespaces,
             writer,
-            grace,
+            grace: limits.shutdown_grace,
             tokens,
             scheme: if tls.is_some() {
                 Scheme::Https

@@ -92,12 +92,6 @@ impl Service {
         form.media_type = target.media_type();
         let credentials = headers::credentials(&head.headers)?;
         let caller = self.tokens.check(&credentials).await.map_err(Error::from)?;
-        if target
-            .namespace()
-            .is_some_and(|named| named != caller.namespace.as_str())
-        {
-            return Err(Error::NamespaceForeign(caller.namespace).into());
-        }
         if target.takes_body() {
             headers::content_type(&head.headers)?;
         }
@@ -120,6 +114,7 @@ impl Service {
                 return Ok(reply::managed(&done).map(|bytes| ReplyBody::whole([bytes], None)));
             }
             Target::Produce(route) => {
+                route.path.is_of(&caller)?;
                 let written = self.writer.answer(&caller.namespace, &route, body).await?;
                 return Ok(written.map(|bytes| ReplyBody::whole([bytes], None)));
             }

@@ -38,6 +38,24 @@ pub trait Topics: fmt::Debug + Send + Sync + 'static {
         within: Duration,
     ) -> Told<'a, BTreeSet<TopicName>>;
 
+    /// Whether `namespace` holds a topic that records are to be written to. What was known a while ago will do: a topic that
+    /// is gone takes none.
+    ///
+    /// # Errors
+    ///
+    /// Where it can't be known within the time.
+    fn takes<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+        topic: &'a TopicName,
+        within: Duration,
+    ) -> Told<'a, bool> {
+        Box::pin(async move {
+            let held = self.held(namespace, std::slice::from_ref(topic), within).await;
+            held.map(|held| held.contains(topic))
+        })
+    }
+
     /// All topics of `namespace`, in the order of their names; `None` where there is no such namespace.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use octopus_core::{Error, Limits, Namespace, TopicName, TopicPartition};
 use octopus_kafka::{
-    Cluster, NewTopic, Producer,
+    Cluster, Producer,
     producer::{self, Sending},
 };
 use tokio::sync::watch;
@@ -15,23 +15,30 @@ use super::{
     Admission, Given, Part,
     reply::{self, Done, Place},
 };
-use crate::{Topics, route::ProduceRoute};
+use crate::{route::ProduceRoute, topics::Topics};
 
 /// The bytes of a body above which it is read away from the threads that serve sockets.
 const READ_APART: usize = 128 * 1024;
 
 /// The one producer of the service, and what guards it.
 pub(crate) struct Writer {
-    kafka: Option<(Cluster, Producer)>,
-    topics: Option<Arc<dyn Topics>>,
+    kafka: Option<Kafka>,
     /// Whether a topic that is not there is made by its first record.
     makes_topics: bool,
+    /// The most topics that a namespace holds then [NS-06].
+    max_topics: usize,
     admission: Admission,
     /// The longest that a topic is looked for.
     look_within: Duration,
     /// The longest that a record waits to be taken.
     write_within: Duration,
     state: watch::Sender<State>,
+}
+
+struct Kafka {
+    cluster: Cluster,
+    topics: Arc<dyn Topics>,
+    producer: Producer,
 }
 
 #[derive(Debug, Default)]
@@ -43,22 +50,24 @@ struct State {
 
 impl Writer {
     pub(crate) fn new(
-        cluster: Option<Cluster>,
-        topics: Option<Arc<dyn Topics>>,
+        kafka: Option<(Cluster, Arc<dyn Topics>)>,
         makes_topics: bool,
         limits: &Limits,
     ) -> Self {
-        let kafka = cluster.map(|cluster| {
+        let kafka = kafka.map(|(cluster, topics)| {
             let mut config = producer::Config::default();
             // Bodies are bounded before this is: what they hold takes a little more than they do.
             config.memory = limits.produce_bytes.saturating_mul(2).max(config.memory);
-            let producer = cluster.producer(config);
-            (cluster, producer)
+            Kafka {
+                producer: cluster.producer(config),
+                cluster,
+                topics,
+            }
         });
         Self {
             kafka,
-            topics,
             makes_topics,
+            max_topics: limits.max_topics,
             admission: Admission::new(limits),
             look_within: limits.call_wait,
             write_within: limits.produce_wait,
@@ -72,7 +81,7 @@ impl Writer {
 
     /// The id that the cluster gives itself; empty where it gives none.
     fn cluster_id(&self) -> Arc<str> {
-        let id = self.kafka.as_ref().and_then(|(cluster, _)| cluster.id());
+        let id = self.kafka.as_ref().and_then(|kafka| kafka.cluster.id());
         id.unwrap_or_default()
     }
 
@@ -134,9 +143,9 @@ impl Writer {
             return Ok(given.into_iter().filter_map(Result::err).map(Err).collect());
         }
         let _busy = self.begin()?;
-        let (cluster, producer) = self.kafka.as_ref().ok_or(Error::NoKafka)?;
+        let kafka = self.kafka.as_ref().ok_or(Error::NoKafka)?;
         let on_kafka = namespace.qualify(topic.as_str());
-        if !self.holds(cluster, namespace, topic, &on_kafka).await? {
+        if !self.holds(&*kafka.topics, namespace, topic).await? {
             return Err(Error::TopicNotFound(topic.clone()));
         }
         let send = |given: Given| -> Result<(Sending, Option<Part>, Option<Part>), Error> {
@@ -147,7 +156,7 @@ impl Writer {
                     partition: outgoing.partition,
                 }));
             }
-            let sending = producer.send(&on_kafka, outgoing.record, self.write_within);
+            let sending = kafka.producer.send(&on_kafka, outgoing.record, self.write_within);
             Ok((sending, outgoing.key, outgoing.value))
         };
         // All are given to the producer before the first is waited for, so that they go together.
@@ -174,30 +183,18 @@ impl Writer {
     /// Whether the namespace holds a topic, or does from here on.
     async fn holds(
         &self,
-        cluster: &Cluster,
+        topics: &dyn Topics,
         namespace: &Namespace,
         topic: &TopicName,
-        on_kafka: &str,
     ) -> Result<bool, Error> {
-        let is_held = match &self.topics {
-            Some(known) => {
-                let asked = std::slice::from_ref(topic);
-                let held = known.held(namespace, asked, self.look_within).await;
-                held.map(|held| held.contains(topic))
-            }
-            None => cluster
-                .has_topic(on_kafka, self.look_within)
-                .await
-                .map_err(Error::from),
-        };
-        let is_held = is_held.map_err(unsent_yet)?;
+        let within = self.look_within;
+        let is_held = topics.takes(namespace, topic, within).await.map_err(unsent_yet)?;
         if is_held || !self.makes_topics {
             return Ok(is_held);
         }
-        let made = cluster
-            .ensure_topic(&NewTopic::named(on_kafka), self.look_within)
-            .await;
-        made.map(|_| true).map_err(|error| unsent_yet(error.into()))
+        let new = TopicName::of_new(topic.as_str()).ok_or(Error::TopicNameInvalid)?;
+        let made = topics.create(namespace, &new, self.max_topics, within).await;
+        made.map(|_| true).map_err(unsent_yet)
     }
 
     /// Says that no more records are taken; ends once none is on its way.

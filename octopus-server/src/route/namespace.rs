@@ -65,17 +65,6 @@ impl NamespaceRoute {
         route.ok_or(NoRoute::MethodNotAllowed(allow))
     }
 
-    /// The topic that the path names, if it names one.
-    #[must_use]
-    pub const fn path(&self) -> Option<&TopicPath> {
-        match self {
-            Self::CreateTopic(path) | Self::DeleteTopic(path) | Self::RecreateTopic(path) => Some(path),
-            Self::CreateUser | Self::DeleteUser | Self::CreateKey | Self::DeleteKey | Self::Namespaces => {
-                None
-            }
-        }
-    }
-
     /// A word for logs.
     #[must_use]
     pub const fn name(&self) -> &'static str {

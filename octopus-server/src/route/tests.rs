@@ -216,7 +216,6 @@ fn the_routes_that_write_records_exist() {
         assert_eq!(found, Target::Produce(route), "{path}");
         assert!(found.takes_body());
         assert_eq!(found.media_type(), "application/json");
-        assert_eq!(found.namespace(), Some("ns-1"));
         for method in ["GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "post"] {
             let refused = target(method, path);
             assert_eq!(refused, Err(NoRoute::MethodNotAllowed("POST")), "{method} {path}");

@@ -66,6 +66,19 @@ impl Topics for ClusterTopics {
         })
     }
 
+    fn takes<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+        topic: &'a TopicName,
+        within: Duration,
+    ) -> Told<'a, bool> {
+        Box::pin(async move {
+            let name = namespace.qualify(topic.as_str());
+            let there = self.cluster.has_topic(&name, within).await;
+            there.map_err(|error| failed(&error))
+        })
+    }
+
     fn list<'a>(&'a self, namespace: &'a Namespace, within: Duration) -> Told<'a, Option<Vec<TopicName>>> {
         Box::pin(async move {
             let left = Left::of(within);

@@ -270,6 +270,11 @@ async fn faults_are_told_in_their_order() {
         request = request.set("subject", &subject);
         is_error("token", &request.send().await, 401, 40101, "token");
         request = request.set("authorization", format!("Bearer {}", user.token));
+        is_error("type", &request.send().await, 415, 415, "content type");
+        let typed = request.clone().without("content-type");
+        let reply = typed.announce(12 * 1024 * 1024 + 1).await;
+        is_error("size", &reply, 413, 41301, "12288 KiB");
+        request = request.set("content-type", "application/json; charset=utf-8");
         is_error(
             "namespace",
             &request.send().await,
@@ -278,11 +283,6 @@ async fn faults_are_told_in_their_order() {
             "not the caller's own; use ns-",
         );
         request.target = format!("{}{batch}", records(&user, "gone"));
-        is_error("type", &request.send().await, 415, 415, "content type");
-        let typed = request.clone().without("content-type");
-        let reply = typed.announce(12 * 1024 * 1024 + 1).await;
-        is_error("size", &reply, 413, 41301, "12288 KiB");
-        request = request.set("content-type", "application/json; charset=utf-8");
         is_error("json", &request.send().await, 400, 40003, "not valid JSON");
         request = request.body(unknown);
         is_error("field", &request.send().await, 422, 422, "Unknown field surprise");
@@ -340,18 +340,46 @@ async fn a_topic_is_made_by_its_first_record_only_in_development() {
     }
     assert_eq!(service.broker.end_offset(&on_kafka(&user, "t")), None);
 
-    let service = Service::with(Limits::default(), |builder| builder.makes_topics(true)).await;
+    let mut limits = Limits::default();
+    limits.max_topics = 2;
+    let service = Service::with(limits, |builder| builder.makes_topics(true)).await;
     let user = service.user(1);
-    let both = [
-        producing(&user, "t", text("a").to_string()),
-        producing(&user, "t", text("b").to_string()),
-    ];
+    let both = ["a", "b"].map(|data| producing(&user, "made", text(data).to_string()));
     for one in both {
         one.await.unwrap().expect(200);
     }
-    assert_eq!(service.broker.end_offset(&on_kafka(&user, "t")), Some(2));
+    assert_eq!(service.broker.end_offset(&on_kafka(&user, "made")), Some(2));
+    // By the rules of topics that are made.
     let reply = produce(&user, "a%20b", &text("a").to_string()).await;
-    assert_eq!(reply.error(), (400, 40002));
+    assert_eq!(reply.error(), (422, 42204));
+    produce(&user, "second", &text("a").to_string()).await.expect(200);
+    let full = produce(&user, "third", &text("a").to_string()).await;
+    assert_eq!(full.error(), (429, 42901));
+    assert_eq!(service.broker.end_offset(&on_kafka(&user, "third")), None);
+    produce(&user, "made", &text("c").to_string()).await.expect(200);
+}
+
+/// A topic that is made anew is another one: its first record is its first.
+#[tokio::test]
+async fn a_topic_that_was_made_anew_takes_records_from_its_start() {
+    let service = Service::start().await;
+    let user = service.user(1);
+    let topic = records(&user, "made").replace("/topics/made/records", "/made");
+    user.post(&topic, "").await.expect(200);
+    for round in 0..3 {
+        for offset in 0..3 {
+            let told = produce(&user, "made", &text("a").to_string())
+                .await
+                .expect(200)
+                .json();
+            assert_eq!(told["offset"], json!(offset), "{round}");
+        }
+        let anew = user.send("PUT", &format!("{topic}/recreate"), &[], "").await;
+        anew.expect(200);
+    }
+    user.delete(&topic).await.expect(200);
+    let gone = produce(&user, "made", &text("a").to_string()).await;
+    assert_eq!(gone.error(), (404, 40401));
 }
 
 /// A record over the cluster's limit is refused alone.
