@@ -18,8 +18,8 @@ use octopus_core::Limits;
 use octopus_kafka::GroupProtocol;
 
 pub use callers::{Auth, Introspection};
-pub use flags::LogFormat;
-use flags::{Flags, GroupProtocolName, NamespacesMode};
+use flags::{Flags, GroupProtocolName};
+pub use flags::{LogFormat, NamespacesMode};
 pub use security::{LoginMechanism, Password, Sasl, Security, Tls, TokenEndpoint};
 pub use stop::Stop;
 
@@ -35,6 +35,8 @@ pub struct Config {
     pub https: Option<Https>,
     /// Where the records are.
     pub kafka: Kafka,
+    /// How a namespace's topics are known.
+    pub namespaces: NamespacesMode,
     /// How the cluster is reached and signed in to.
     pub security: Security,
     /// How instances are members of their groups.
@@ -93,22 +95,13 @@ impl Config {
         let variables = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let security = flags.security.read(flags.dev, &variables)?;
         let auth = flags.callers.read(flags.dev, &variables)?;
-        match flags.namespaces {
-            NamespacesMode::Cluster => {}
-            NamespacesMode::Registry => {
-                return Err(Stop::refused(
-                    "--namespaces",
-                    "registry",
-                    "not available yet; use cluster",
-                ));
-            }
-        }
         let limits = limits(&flags);
         Ok(Self {
             listen: flags.listen,
             ready_file: flags.ready_file,
             https,
             kafka,
+            namespaces: flags.namespaces,
             security,
             group_protocol: match flags.kafka_group_protocol {
                 GroupProtocolName::Classic => GroupProtocol::Classic,

@@ -6,9 +6,10 @@ use std::{env, error::Error, io, process::ExitCode, sync::Arc, time::SystemTime}
 use octopus_auth::{TokenCheck, Tokens};
 use octopus_server::{
     Server,
-    config::{Config, Kafka},
+    config::{Config, Kafka, NamespacesMode},
     dev::Dev,
     process::{self, Files, Signals},
+    topics::RegistryTopics,
 };
 use tokio::net::TcpListener;
 
@@ -75,6 +76,9 @@ async fn serve(config: Config, files: Files) -> Result<(), Box<dyn Error + Send 
         process::speaks(&cluster, config.group_protocol)
             .await
             .map_err(|stop| stop.to_string())?;
+        if config.namespaces == NamespacesMode::Registry {
+            builder = builder.topics(Arc::new(RegistryTopics::new(cluster.clone())));
+        }
         builder = builder.cluster(cluster);
     }
     let mut scheme = "http";

@@ -2,12 +2,15 @@
 
 mod cluster;
 mod gates;
+mod kafka;
+mod registry;
 
 use std::{collections::BTreeSet, fmt, future::Future, pin::Pin, time::Duration};
 
 use octopus_core::{Error, Namespace, TopicName};
 
 pub use cluster::ClusterTopics;
+pub use registry::{REGISTRY, RegistryTopics};
 
 /// The answer to a question about topics.
 pub type Told<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;

@@ -76,7 +76,7 @@ pub(super) struct Flags {
         help_heading = "Kafka"
     )]
     pub(super) bootstrap_servers: Servers,
-    /// How a namespace's topics are known: those on Kafka whose name starts with it
+    /// How a namespace's topics are known
     #[arg(
         long,
         env = "OCTOPUS_NAMESPACES",
@@ -237,10 +237,12 @@ pub(super) struct Flags {
 
 /// How a namespace's topics are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum NamespacesMode {
-    /// The topics on Kafka whose name starts with the namespace
+pub enum NamespacesMode {
+    /// The topics on Kafka whose name starts with the namespace.
+    #[value(help = "The topics on Kafka whose name starts with the namespace")]
     Cluster,
-    /// A compacted Kafka topic (not in this version)
+    /// Those that the topic routes made, kept in a compacted topic on Kafka.
+    #[value(help = "Those that the topic routes made, kept in a compacted topic on Kafka")]
     Registry,
 }
 

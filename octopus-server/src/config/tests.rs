@@ -31,6 +31,7 @@ fn the_defaults_are_the_specifications() {
             ready_file: None,
             https: None,
             kafka: Kafka::None,
+            namespaces: NamespacesMode::Cluster,
             security: Security::default(),
             group_protocol: GroupProtocol::Classic,
             auth: Auth::Tokens("/etc/tokens".into()),
@@ -92,6 +93,7 @@ fn every_flag_reaches_its_setting() {
         "--idle-rejoin-ms=0",
         "--keep-alive-ms=12",
         "--max-connections=13",
+        "--namespaces=registry",
         "--log=warn,octopus_server=debug",
         "--log-format=json",
     ])
@@ -126,6 +128,7 @@ fn every_flag_reaches_its_setting() {
                 key: "k".into(),
             }),
             kafka: Kafka::Cluster(servers.map(str::to_owned).to_vec()),
+            namespaces: NamespacesMode::Registry,
             security: Security::default(),
             group_protocol: GroupProtocol::Consumer,
             auth: Auth::Tokens("t".into()),
@@ -204,10 +207,6 @@ fn what_is_not_there_is_refused_at_start() {
         (
             &["--auth=tokens"],
             "--auth: \"tokens\" is refused: only together with --tokens-file",
-        ),
-        (
-            &["--dev", "--namespaces=registry"],
-            "--namespaces: \"registry\" is refused: not available yet",
         ),
         (
             &["--dev", "--bootstrap-servers=a:1"],

@@ -3,16 +3,19 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use octopus_core::{Error, Namespace, TopicName};
-use octopus_kafka::{Cluster, NewTopic};
-use tokio::time::Instant;
+use octopus_kafka::Cluster;
 
-use super::{Changed, Told, Topics, gates::Gates};
+use super::{
+    Changed, Told, Topics,
+    gates::Gates,
+    kafka::{Kafka, Left},
+};
 
 /// A namespace holds the topics on Kafka whose name starts with it, whoever made them [NS-02] [NS-04]. Each namespace is
 /// there, and nothing is kept of it but its topics: servers on one cluster agree without a word.
 #[derive(Debug)]
 pub struct ClusterTopics {
-    cluster: Cluster,
+    kafka: Kafka,
     /// A count and what was counted for are one step here.
     gates: Gates,
 }
@@ -22,34 +25,9 @@ impl ClusterTopics {
     #[must_use]
     pub fn new(cluster: Cluster) -> Self {
         Self {
-            cluster,
+            kafka: Kafka(cluster),
             gates: Gates::default(),
         }
-    }
-
-    async fn all(&self, namespace: &Namespace, within: Duration) -> Result<Vec<TopicName>, Error> {
-        self.cluster
-            .topics_of(namespace, within)
-            .await
-            .map_err(|error| failed(&error))
-    }
-
-    async fn has(&self, namespace: &Namespace, topic: &TopicName, left: &Left) -> Result<bool, Error> {
-        let topics = std::slice::from_ref(topic);
-        let held = self.cluster.topics(namespace, topics, left.time()).await;
-        held.map(|held| !held.is_empty()).map_err(|error| failed(&error))
-    }
-
-    async fn make(&self, namespace: &Namespace, topic: &TopicName, left: &Left) -> Result<bool, Error> {
-        let new = NewTopic::named(namespace.qualify(topic.as_str()));
-        let made = self.cluster.ensure_topic(&new, left.time()).await;
-        made.map_err(|error| failed(&error))
-    }
-
-    async fn remove(&self, namespace: &Namespace, topic: &TopicName, left: &Left) -> Result<bool, Error> {
-        let name = namespace.qualify(topic.as_str());
-        let deleted = self.cluster.delete_topic(&name, left.time()).await;
-        deleted.map_err(|error| failed(&error))
     }
 }
 
@@ -60,10 +38,7 @@ impl Topics for ClusterTopics {
         topics: &'a [TopicName],
         within: Duration,
     ) -> Told<'a, BTreeSet<TopicName>> {
-        Box::pin(async move {
-            let held = self.cluster.topics(namespace, topics, within).await;
-            held.map_err(|error| failed(&error))
-        })
+        Box::pin(async move { self.kafka.held(namespace, topics, &Left::of(within)).await })
     }
 
     fn takes<'a>(
@@ -83,23 +58,20 @@ impl Topics for ClusterTopics {
         Box::pin(async move {
             let left = Left::of(within);
             let _place = self.gates.enter(namespace, within).await?;
-            self.all(namespace, left.time()).await.map(Some)
+            self.kafka.all(namespace, &left).await.map(Some)
         })
     }
 
     fn open<'a>(&'a self, _: &'a Namespace, within: Duration) -> Told<'a, ()> {
-        Box::pin(async move {
-            let reached = self.cluster.reach(within).await;
-            reached.map_err(|error| failed(&error))
-        })
+        Box::pin(async move { self.kafka.reach(&Left::of(within)).await })
     }
 
     fn close<'a>(&'a self, namespace: &'a Namespace, within: Duration) -> Told<'a, ()> {
         Box::pin(async move {
             let left = Left::of(within);
             let _place = self.gates.enter(namespace, within).await?;
-            for topic in self.all(namespace, left.time()).await? {
-                self.remove(namespace, &topic, &left).await?;
+            for topic in self.kafka.all(namespace, &left).await? {
+                self.kafka.remove(namespace, &topic, &left).await?;
             }
             Ok(())
         })
@@ -115,7 +87,7 @@ impl Topics for ClusterTopics {
         Box::pin(async move {
             let left = Left::of(within);
             let _place = self.gates.enter(namespace, within).await?;
-            let topics = self.all(namespace, left.time()).await?;
+            let topics = self.kafka.all(namespace, &left).await?;
             if topics.contains(topic) {
                 let is_done = false;
                 return Ok(Changed { is_done, topics });
@@ -123,11 +95,11 @@ impl Topics for ClusterTopics {
             if topics.len() >= most {
                 return Err(Error::NamespaceFull(most));
             }
-            let is_done = self.make(namespace, topic, &left).await?;
-            let topics = self.all(namespace, left.time()).await?;
+            let is_done = self.kafka.make(namespace, topic, &left).await?;
+            let topics = self.kafka.all(namespace, &left).await?;
             // Another server counted in the same moment: whoever counts last takes its own back.
             if is_done && topics.len() > most {
-                self.remove(namespace, topic, &left).await?;
+                self.kafka.remove(namespace, topic, &left).await?;
                 return Err(Error::NamespaceFull(most));
             }
             Ok(Changed { is_done, topics })
@@ -143,8 +115,8 @@ impl Topics for ClusterTopics {
         Box::pin(async move {
             let left = Left::of(within);
             let _place = self.gates.enter(namespace, within).await?;
-            let is_done = self.remove(namespace, topic, &left).await?;
-            let topics = self.all(namespace, left.time()).await?;
+            let is_done = self.kafka.remove(namespace, topic, &left).await?;
+            let topics = self.kafka.all(namespace, &left).await?;
             Ok(Changed { is_done, topics })
         })
     }
@@ -158,32 +130,12 @@ impl Topics for ClusterTopics {
         Box::pin(async move {
             let left = Left::of(within);
             let _place = self.gates.enter(namespace, within).await?;
-            if !self.has(namespace, topic, &left).await? {
+            let topics = std::slice::from_ref(topic);
+            if self.kafka.held(namespace, topics, &left).await?.is_empty() {
                 return Err(Error::TopicNotFound(topic.clone()));
             }
-            self.remove(namespace, topic, &left).await?;
-            self.make(namespace, topic, &left).await.map(drop)
+            self.kafka.remove(namespace, topic, &left).await?;
+            self.kafka.make(namespace, topic, &left).await.map(drop)
         })
     }
-}
-
-/// What is left of the time of several steps.
-#[derive(Debug)]
-struct Left(Option<Instant>);
-
-impl Left {
-    fn of(within: Duration) -> Self {
-        Self(Instant::now().checked_add(within))
-    }
-
-    fn time(&self) -> Duration {
-        self.0
-            .map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
-    }
-}
-
-/// What a caller is told; the rest is for the log.
-fn failed(error: &octopus_kafka::Error) -> Error {
-    tracing::debug!(%error, "Kafka failed a request about topics");
-    error.clone().into()
 }

@@ -25,6 +25,7 @@ mod produce;
 mod raw;
 #[allow(dead_code, reason = "each section takes what it needs")]
 mod reader;
+mod registry;
 mod replies;
 mod requests;
 mod routes;

@@ -28,18 +28,18 @@ fn routes(user: &Client) -> [(&'static str, String); 8] {
     ]
 }
 
-fn namespace(user: &Client) -> String {
+pub(crate) fn namespace(user: &Client) -> String {
     format!("ns-{}", &user.subject[24..])
 }
 
 /// The path of a user's topic.
-fn topic(user: &Client, topic: &str) -> String {
+pub(crate) fn topic(user: &Client, topic: &str) -> String {
     format!("/api/v3/{}/{topic}", namespace(user))
 }
 
 /// The body of a reply that succeeded, whose message has these words.
 #[track_caller]
-fn success(reply: Response, words: &str) -> Value {
+pub(crate) fn success(reply: Response, words: &str) -> Value {
     let reply = reply.expect(200);
     assert_eq!(reply.header("content-type"), Some("application/json"));
     let mut body = reply.json();
@@ -51,7 +51,7 @@ fn success(reply: Response, words: &str) -> Value {
     Value::Object(body.clone())
 }
 
-async fn listed(user: &Client) -> Value {
+pub(crate) async fn listed(user: &Client) -> Value {
     let mut body = success(user.get("/api/v3/namespace").await, "Found 1 namespace");
     body["namespaces"][namespace(user)].take()
 }
@@ -115,12 +115,8 @@ async fn a_user_is_made_and_deleted_with_its_topics() {
 #[tokio::test]
 async fn a_second_server_on_the_cluster_sees_it_at_once() {
     let service = Service::start().await;
-    let (address, stop, serving) = second(&service).await;
-    let user = service.user(1);
-    let there = Client {
-        address,
-        ..user.clone()
-    };
+    let another = service.another(|builder, _| builder).await;
+    let (user, there) = (service.user(1), another.user(1));
     success(there.post(&topic(&user, "abc"), "").await, "created");
     success(user.post(&topic(&user, "abc"), "").await, "already exists");
     assert_eq!(listed(&user).await, json!(["abc"]));
@@ -133,28 +129,6 @@ async fn a_second_server_on_the_cluster_sees_it_at_once() {
     success(there.delete(&topic(&user, "abc")).await, "deleted");
     assert_eq!(listed(&user).await, json!([]));
     assert_eq!(user.post(subscribe, topics).await.error(), (404, 40401));
-    drop(stop);
-    serving.await.unwrap();
-}
-
-/// Another server on the broker of a service.
-async fn second(
-    service: &Service,
-) -> (
-    std::net::SocketAddr,
-    oneshot::Sender<()>,
-    tokio::task::JoinHandle<()>,
-) {
-    let kafka = octopus_kafka::Config::new(vec![service.broker.addr().to_string()]);
-    let tokens = Service::tokens();
-    let server = Server::builder(tokens)
-        .cluster(octopus_kafka::Cluster::new(kafka))
-        .start();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (stop, stopped) = oneshot::channel();
-    let serving = tokio::spawn(server.serve(listener, async { _ = stopped.await }));
-    (address, stop, serving)
 }
 
 /// [NS-06]

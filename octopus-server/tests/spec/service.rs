@@ -95,13 +95,20 @@ impl Service {
         Arc::new(Door { count, tokens: None })
     }
 
+    /// Another server on the same broker, which lets in the same users.
+    pub(crate) async fn another(&self, change: impl FnOnce(Builder, Cluster) -> Builder) -> Another {
+        let cluster = Cluster::new(Config::new(vec![self.broker.addr().to_string()]));
+        let builder = Server::builder(Self::tokens()).cluster(cluster.clone());
+        let server = change(builder, cluster).start();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let serving = tokio::spawn(server.serve(listener, std::future::pending()));
+        Another { address, serving }
+    }
+
     /// A user by number.
     pub(crate) fn user(&self, number: u16) -> Client {
-        Client {
-            address: self.address,
-            subject: format!("6a0f4d3e-0000-4000-8000-00000000{number:04x}"),
-            token: format!("{number:04x}_{}", "t".repeat(40)),
-        }
+        user(self.address, number)
     }
 
     /// Makes a topic of a user's.
@@ -156,6 +163,33 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         self.serving.abort();
+    }
+}
+
+/// A server beside a service. It ends with this value, as if it were killed.
+pub(crate) struct Another {
+    address: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+impl Another {
+    /// A user by number.
+    pub(crate) fn user(&self, number: u16) -> Client {
+        user(self.address, number)
+    }
+}
+
+impl Drop for Another {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn user(address: SocketAddr, number: u16) -> Client {
+    Client {
+        address,
+        subject: format!("6a0f4d3e-0000-4000-8000-00000000{number:04x}"),
+        token: format!("{number:04x}_{}", "t".repeat(40)),
     }
 }
 

@@ -103,6 +103,11 @@ impl Server {
         }
     }
 
+    /// The file of its users, read when it starts.
+    pub(crate) fn tokens(&self) -> PathBuf {
+        self.folder.join("tokens")
+    }
+
     /// What it has logged.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()

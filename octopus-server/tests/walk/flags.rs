@@ -33,8 +33,8 @@ fn a_bad_flag_is_refused_in_one_line_that_names_it() {
             &["--tokens-file", "/nonexistent/file"],
         ),
         (
-            &["--dev", "--namespaces", "registry"],
-            &["registry", "not available"],
+            &["--dev", "--namespaces", "both"],
+            &["--namespaces", "both", "cluster, registry"],
         ),
         (&["--tls-cert", "x"], &["--tls-cert"]),
     ] {

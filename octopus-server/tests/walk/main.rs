@@ -16,3 +16,4 @@ mod subscribed;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../support/mod.rs"]
 mod support;
+mod topics;

@@ -1,0 +1,79 @@
+//! The steps that each way of knowing topics takes on Kafka.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use octopus_core::{Error, Namespace, TopicName};
+use octopus_kafka::{Cluster, NewTopic};
+use tokio::time::Instant;
+
+/// The cluster, asked in the names of namespaces and answering in the words for callers.
+#[derive(Debug)]
+pub(super) struct Kafka(pub(super) Cluster);
+
+impl Kafka {
+    pub(super) async fn reach(&self, left: &Left) -> Result<(), Error> {
+        self.0.reach(left.time()).await.map_err(failed)
+    }
+
+    /// Those of `topics` that the cluster lists.
+    pub(super) async fn held(
+        &self,
+        namespace: &Namespace,
+        topics: &[TopicName],
+        left: &Left,
+    ) -> Result<BTreeSet<TopicName>, Error> {
+        let held = self.0.topics(namespace, topics, left.time()).await;
+        held.map_err(failed)
+    }
+
+    /// All topics of a namespace that the cluster lists.
+    pub(super) async fn all(&self, namespace: &Namespace, left: &Left) -> Result<Vec<TopicName>, Error> {
+        let all = self.0.topics_of(namespace, left.time()).await;
+        all.map_err(failed)
+    }
+
+    /// Makes a topic; gives whether it was not there.
+    pub(super) async fn make(
+        &self,
+        namespace: &Namespace,
+        topic: &TopicName,
+        left: &Left,
+    ) -> Result<bool, Error> {
+        let new = NewTopic::named(namespace.qualify(topic.as_str()));
+        let made = self.0.ensure_topic(&new, left.time()).await;
+        made.map_err(failed)
+    }
+
+    /// Deletes a topic; gives whether it was there.
+    pub(super) async fn remove(
+        &self,
+        namespace: &Namespace,
+        topic: &TopicName,
+        left: &Left,
+    ) -> Result<bool, Error> {
+        let name = namespace.qualify(topic.as_str());
+        let deleted = self.0.delete_topic(&name, left.time()).await;
+        deleted.map_err(failed)
+    }
+}
+
+/// What is left of the time of several steps.
+#[derive(Debug)]
+pub(super) struct Left(Option<Instant>);
+
+impl Left {
+    pub(super) fn of(within: Duration) -> Self {
+        Self(Instant::now().checked_add(within))
+    }
+
+    pub(super) fn time(&self) -> Duration {
+        self.0
+            .map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// What a caller is told; the rest is for the log.
+pub(super) fn failed(error: octopus_kafka::Error) -> Error {
+    tracing::debug!(%error, "Kafka failed a request about topics");
+    error.into()
+}

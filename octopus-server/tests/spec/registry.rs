@@ -1,0 +1,226 @@
+//! Namespaces whose topics a registry names.
+
+use std::sync::Arc;
+
+use octopus_kafka::broker::{ApiKey, first};
+use octopus_server::topics::{REGISTRY, RegistryTopics};
+use serde_json::{Value, json};
+
+use crate::{
+    client::Client,
+    namespaces::{listed, namespace, success, topic},
+    raw::is_error,
+    service::{Another, Service, on_kafka},
+};
+
+/// Another server on the service's broker, with a registry.
+async fn server(service: &Service) -> Another {
+    let registry =
+        |builder: octopus_server::Builder, cluster| builder.topics(Arc::new(RegistryTopics::new(cluster)));
+    service.another(registry).await
+}
+
+async fn namespaces(user: &Client) -> Value {
+    let body = success(user.get("/api/v3/namespace").await, "Found");
+    body["namespaces"].clone()
+}
+
+async fn subscribe(user: &Client, topics: &[&str]) -> u16 {
+    let path = "/api/v2/consumers/g/instances/i";
+    user.delete(path).await;
+    let create = r#"{"name": "i"}"#;
+    user.post("/api/v2/consumers/g", create).await.expect(200);
+    let body = json!({"topics": topics}).to_string();
+    user.post(&format!("{path}/subscription"), &body).await.status
+}
+
+/// [NS-04] a namespace is made, holds what was made in it by these routes and nothing else, and goes.
+#[tokio::test]
+async fn a_namespace_holds_what_its_record_names() {
+    let service = Service::start().await;
+    let server = server(&service).await;
+    let user = server.user(1);
+    assert_eq!(namespaces(&user).await, json!({}));
+    success(user.post("/api/v3/user", "").await, &user.subject);
+    assert_eq!(namespaces(&user).await, json!({namespace(&user): []}));
+    // On Kafka by itself, it is none of the namespace's.
+    service.topic(&user, "elsewhere");
+    assert_eq!(subscribe(&user, &["elsewhere"]).await, 404);
+    let nothing = success(user.delete(&topic(&user, "elsewhere")).await, "not found");
+    assert_eq!(nothing, json!({"topics": []}));
+    assert_eq!(service.broker.end_offset(&on_kafka(&user, "elsewhere")), Some(0));
+    let path = format!("{}/recreate", topic(&user, "elsewhere"));
+    assert_eq!(user.send("PUT", &path, &[], "").await.error(), (404, 40401));
+
+    let made = success(user.post(&topic(&user, "abc"), "").await, "created");
+    assert_eq!(made, json!({"topics": ["abc"]}));
+    success(user.post(&topic(&user, "abc"), "").await, "already exists");
+    // What is there already is taken in.
+    let taken = success(user.post(&topic(&user, "elsewhere"), "").await, "created");
+    assert_eq!(taken, json!({"topics": ["abc", "elsewhere"]}));
+    assert_eq!(subscribe(&user, &["abc", "elsewhere"]).await, 204);
+
+    service.write(&user, "abc", &[b"1"]);
+    let path = format!("{}/recreate", topic(&user, "abc"));
+    success(user.send("PUT", &path, &[], "").await, "recreated");
+    assert_eq!(service.broker.end_offset(&on_kafka(&user, "abc")), Some(0));
+
+    let gone = success(user.delete(&topic(&user, "abc")).await, "deleted");
+    assert_eq!(gone, json!({"topics": ["elsewhere"]}));
+    assert_eq!(service.broker.end_offset(&on_kafka(&user, "abc")), None);
+    for _ in 0..2 {
+        success(user.delete("/api/v3/user").await, "deleted");
+        assert_eq!(namespaces(&user).await, json!({}));
+    }
+    assert_eq!(service.broker.end_offset(&on_kafka(&user, "elsewhere")), None);
+    // The first topic makes the namespace too.
+    success(user.post(&topic(&user, "abc"), "").await, "created");
+    assert_eq!(namespaces(&user).await, json!({namespace(&user): ["abc"]}));
+}
+
+/// [NS-05] a topic that is registered and not on Kafka is held, and made only where it is asked for.
+#[tokio::test]
+async fn a_registered_topic_that_kafka_lost_is_held_and_made_again_on_demand() {
+    let service = Service::start().await;
+    let server = server(&service).await;
+    let user = server.user(1);
+    success(user.post(&topic(&user, "abc"), "").await, "created");
+    let name = on_kafka(&user, "abc");
+    assert!(service.broker.delete_topic(&name));
+    assert_eq!(listed(&user).await, json!(["abc"]));
+    assert_eq!(subscribe(&user, &["abc"]).await, 204);
+    assert_eq!(service.broker.end_offset(&name), None);
+    success(user.post(&topic(&user, "abc"), "").await, "created");
+    assert_eq!(service.broker.end_offset(&name), Some(0));
+    assert!(service.broker.delete_topic(&name));
+    let path = format!("{}/recreate", topic(&user, "abc"));
+    success(user.send("PUT", &path, &[], "").await, "recreated");
+    assert_eq!(service.broker.end_offset(&name), Some(0));
+    assert!(service.broker.delete_topic(&name));
+    success(user.delete(&topic(&user, "abc")).await, "deleted");
+    assert_eq!(listed(&user).await, json!([]));
+}
+
+/// A restart forgets nothing, and each server sees at once what another one did.
+#[tokio::test]
+async fn servers_agree_and_a_restart_forgets_nothing() {
+    let service = Service::start().await;
+    let [mut one, other] = [server(&service).await, server(&service).await];
+    let there = other.user(1);
+    for round in 0..5 {
+        let here = one.user(1);
+        let (mine, theirs) = (format!("mine-{round}"), format!("theirs-{round}"));
+        success(here.post(&topic(&here, &mine), "").await, "created");
+        success(there.post(&topic(&there, &mine), "").await, "already exists");
+        success(there.post(&topic(&there, &theirs), "").await, "created");
+        let both = json!([mine, theirs]);
+        assert_eq!(listed(&here).await, both);
+        assert_eq!(subscribe(&here, &[&mine, &theirs]).await, 204);
+        one = server(&service).await;
+        let here = one.user(1);
+        assert_eq!(listed(&here).await, both);
+        success(here.delete(&topic(&here, &theirs)).await, "deleted");
+        assert_eq!(listed(&there).await, json!([mine]));
+        assert_eq!(subscribe(&there, &[&theirs]).await, 404);
+        success(there.delete(&topic(&there, &mine)).await, "deleted");
+        assert_eq!(listed(&here).await, json!([]));
+    }
+}
+
+/// [NS-06] three servers that make topics of one namespace at the same time lose none, and never go past the limit.
+#[tokio::test]
+async fn a_namespace_holds_fifty_topics_over_all_servers() {
+    let service = Service::start().await;
+    let servers = [
+        server(&service).await,
+        server(&service).await,
+        server(&service).await,
+    ];
+    let mut asked = Vec::new();
+    for number in 0..20 {
+        for (at, server) in servers.iter().enumerate() {
+            let user = server.user(1);
+            asked.push(tokio::spawn(async move {
+                let name = format!("topic-{at}-{number}");
+                let reply = user.post(&topic(&user, &name), "").await;
+                (name, reply)
+            }));
+        }
+    }
+    let (mut made, mut refused) = (Vec::new(), 0);
+    for reply in asked {
+        let (name, reply) = reply.await.unwrap();
+        if reply.status == 200 {
+            made.push(name);
+        } else {
+            is_error(&name, &reply, 429, 42901, "holds 50 topics");
+            refused += 1;
+        }
+    }
+    made.sort();
+    assert_eq!((made.len(), refused), (50, 10));
+    for server in &servers {
+        assert_eq!(listed(&server.user(1)).await, json!(made));
+    }
+    for name in &made {
+        let on_kafka = on_kafka(&servers[0].user(1), name);
+        assert_eq!(service.broker.end_offset(&on_kafka), Some(0), "{name}");
+    }
+}
+
+/// A topic that Kafka refuses is not held either, and takes no place.
+#[tokio::test]
+async fn a_topic_that_kafka_refuses_is_not_registered() {
+    let service = Service::start().await;
+    let server = server(&service).await;
+    let user = server.user(1);
+    success(user.post("/api/v3/user", "").await, &user.subject);
+    service
+        .broker
+        .faults()
+        .on(ApiKey::CreateTopics, first(1))
+        .error(44);
+    let refused = user.post(&topic(&user, "abc"), "").await;
+    is_error("create", &refused, 400, 40002, "refused the topic name");
+    assert_eq!(listed(&user).await, json!([]));
+    // One that could not be deleted is still held.
+    success(user.post(&topic(&user, "abc"), "").await, "created");
+    service
+        .broker
+        .faults()
+        .on(ApiKey::DeleteTopics, first(1))
+        .error(29);
+    let refused = user.delete(&topic(&user, "abc")).await;
+    is_error("delete", &refused, 403, 40301, "not authorized");
+    assert_eq!(listed(&user).await, json!(["abc"]));
+}
+
+/// Records of others in the registry, and a registry that is another one, are got over.
+#[tokio::test]
+async fn what_is_none_of_ours_in_the_registry_changes_nothing() {
+    let service = Service::start().await;
+    let server = server(&service).await;
+    let user = server.user(1);
+    success(user.post(&topic(&user, "abc"), "").await, "created");
+    let own = namespace(&user);
+    for (key, value) in [
+        (None, Some(&b"{}"[..])),
+        (Some(&b"\xff"[..]), None),
+        (Some(own.as_bytes()), None),
+        (Some(own.as_bytes()), Some(br#"{"topics": ["def"]}"#)),
+        (Some(own.as_bytes()), Some(b"no JSON")),
+    ] {
+        let mut batch = octopus_kafka::records::BatchWriter::new(octopus_kafka::records::Compression::None);
+        batch.push(0, key, value, &[]);
+        service.broker.append(REGISTRY, batch.finish()).unwrap();
+        assert_eq!(listed(&user).await, json!(["abc"]));
+    }
+    success(user.post(&topic(&user, "def"), "").await, "created");
+    assert_eq!(listed(&user).await, json!(["abc", "def"]));
+    assert!(service.broker.delete_topic(REGISTRY));
+    let reply = user.get("/api/v3/namespace").await;
+    assert_eq!(reply.error(), (500, 50003));
+    assert_eq!(namespaces(&user).await, json!({}));
+    success(user.post(&topic(&user, "ghi"), "").await, "created");
+    assert_eq!(listed(&user).await, json!(["ghi"]));
+}
