@@ -47,11 +47,7 @@ impl Topics for ClusterTopics {
         topic: &'a TopicName,
         within: Duration,
     ) -> Told<'a, bool> {
-        Box::pin(async move {
-            let name = namespace.qualify(topic.as_str());
-            let there = self.cluster.has_topic(&name, within).await;
-            there.map_err(|error| failed(&error))
-        })
+        Box::pin(async move { self.kafka.takes(namespace, topic, &Left::of(within)).await })
     }
 
     fn list<'a>(&'a self, namespace: &'a Namespace, within: Duration) -> Told<'a, Option<Vec<TopicName>>> {

@@ -26,6 +26,18 @@ impl Kafka {
         held.map_err(failed)
     }
 
+    /// Whether the cluster listed a topic a while ago, or does at present.
+    pub(super) async fn takes(
+        &self,
+        namespace: &Namespace,
+        topic: &TopicName,
+        left: &Left,
+    ) -> Result<bool, Error> {
+        let name = namespace.qualify(topic.as_str());
+        let there = self.0.has_topic(&name, left.time()).await;
+        there.map_err(failed)
+    }
+
     /// All topics of a namespace that the cluster lists.
     pub(super) async fn all(&self, namespace: &Namespace, left: &Left) -> Result<Vec<TopicName>, Error> {
         let all = self.0.topics_of(namespace, left.time()).await;

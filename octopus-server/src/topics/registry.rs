@@ -80,6 +80,21 @@ impl Topics for RegistryTopics {
         })
     }
 
+    fn takes<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+        topic: &'a TopicName,
+        within: Duration,
+    ) -> Told<'a, bool> {
+        Box::pin(async move {
+            if self.journal.knew(namespace, topic) {
+                return Ok(true);
+            }
+            let all = self.journal.topics(namespace, &Left::of(within)).await?;
+            Ok(all.is_some_and(|topics| topics.contains(topic)))
+        })
+    }
+
     fn list<'a>(&'a self, namespace: &'a Namespace, within: Duration) -> Told<'a, Option<Vec<TopicName>>> {
         Box::pin(async move {
             let all = self.journal.topics(namespace, &Left::of(within)).await?;

@@ -84,6 +84,15 @@ impl Journal {
         Ok(log.state.topics(namespace.as_str()).cloned())
     }
 
+    /// Whether a namespace held a topic when the registry was last read. False also where somebody reads it.
+    pub(super) fn knew(&self, namespace: &Namespace, topic: &TopicName) -> bool {
+        let held = |log: MutexGuard<'_, Log>| {
+            let topics = log.state.topics(namespace.as_str());
+            topics.is_some_and(|topics| topics.contains(topic))
+        };
+        self.log.try_lock().is_ok_and(held)
+    }
+
     /// Changes a namespace as `decide` says of the topics that it holds, `None` where there is no such namespace; it is
     /// asked again where another server was quicker. Gives whether there was something to do, and what the namespace then
     /// holds, both as they were read back.
