@@ -10,6 +10,7 @@ mod formats;
 mod groups;
 mod hostile;
 mod leaving;
+mod produce;
 mod refused;
 mod stopping;
 mod subscribed;
