@@ -126,6 +126,13 @@ fn walk(origin: &str, kafka: SocketAddr, data: Option<&Path>, token: &str) -> St
         text.push('\n');
     };
     curl(
+        "Make a topic, unless it is there",
+        "POST",
+        &format!("{origin}/api/v3/{namespace}/{TOPIC}"),
+        "",
+        "",
+    );
+    curl(
         "Create consumer instance",
         "POST",
         &format!("{consumers}/my-group"),
@@ -237,8 +244,9 @@ mod tests {
             Some(Path::new("/some/folder")),
             "secret-of-a-test",
         );
-        assert_eq!(text.matches("curl -w '\\n' -X").count(), 8);
-        assert_eq!(text.matches("authorization: Bearer secret-of-a-test").count(), 8);
+        assert_eq!(text.matches("curl -w '\\n' -X").count(), 9);
+        assert_eq!(text.matches("authorization: Bearer secret-of-a-test").count(), 9);
+        assert!(text.contains("https://127.0.0.1:8000/api/v3/ns-000000000dee/my-topic\""));
         assert_eq!(
             text.matches("\"https://127.0.0.1:8000/api/v2/consumers/my-group")
                 .count(),

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use rstest::rstest;
 use tokio::time::{sleep, timeout};
 
 struct Dev(Child);
@@ -100,20 +101,27 @@ async fn a_service_with_a_folder_goes_on_where_it_was_killed() {
 }
 
 /// The printed walk is pasted into a shell, and each answer is the specification's.
+#[rstest]
+#[case::cluster("cluster")]
+#[case::registry("registry")]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_printed_walk_works_as_it_stands() {
-    let (mut dev, walk) = start(&[]).await;
+async fn the_printed_walk_works_as_it_stands(#[case] namespaces: &str) {
+    let (mut dev, walk) = start(&["--namespaces", namespaces]).await;
     let answers = paste(&walk);
     let lines: Vec<_> = answers.lines().filter(|line| !line.is_empty()).collect();
     let statuses: Vec<_> = lines.iter().filter(|line| line.len() == 3).copied().collect();
     assert_eq!(
         statuses,
-        ["200", "204", "200", "200", "200", "204", "200", "204"],
+        ["200", "200", "204", "200", "200", "200", "204", "200", "204"],
         "{answers}"
     );
     assert!(
-        lines[0].contains(r#""instance_id":"my-instance""#)
-            || lines[0].contains(r#""instance_id": "my-instance""#),
+        lines[0].contains(r#""status":"success""#) && lines[0].contains(r#""topics":["my-topic"]"#),
+        "{answers}"
+    );
+    assert!(
+        lines[2].contains(r#""instance_id":"my-instance""#)
+            || lines[2].contains(r#""instance_id": "my-instance""#),
         "{answers}"
     );
     assert!(
