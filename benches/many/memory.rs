@@ -1,21 +1,21 @@
-//! The memory of this process: what the system gave it, and what it asked its allocator for.
+//! The memory of this process: what the system gave it, and what it asked its allocator for. The allocator is that of
+//! `octopus-server`.
 
-use std::{alloc::System, fs};
+use std::fs;
 
-use anyhow::{Context as _, Result};
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use anyhow::{Context as _, Error, Result};
+use tikv_jemalloc_ctl::{epoch, stats};
+use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// What a process holds.
+/// What a process holds, in bytes.
 pub(crate) struct Memory {
-    /// `RssAnon`, in KiB.
+    /// `RssAnon`.
     resident: i64,
-    /// The bytes that are allocated.
+    /// What is allocated, each block with what its size class adds.
     allocated: i64,
-    /// The allocations that they are in.
-    allocations: i64,
 }
 
 impl Memory {
@@ -25,25 +25,21 @@ impl Memory {
             .lines()
             .find_map(|line| line.strip_prefix("RssAnon:"))
             .context("a line of anonymous memory")?;
-        let resident = resident.trim().trim_end_matches("kB").trim().parse()?;
-        let stats = ALLOCATOR.stats();
-        // A block that grew is counted by what it grew by.
-        let allocated = i64::try_from(stats.bytes_allocated)? - i64::try_from(stats.bytes_deallocated)?;
-        let allocations = i64::try_from(stats.allocations)? - i64::try_from(stats.deallocations)?;
+        let kibibytes: i64 = resident.trim().trim_end_matches("kB").trim().parse()?;
+        epoch::advance().map_err(Error::msg)?;
+        let allocated = stats::allocated::read().map_err(Error::msg)?;
         Ok(Self {
-            resident,
-            allocated,
-            allocations,
+            resident: kibibytes * 1024,
+            allocated: i64::try_from(allocated)?,
         })
     }
 
     /// How much more it is than before.
     pub(crate) fn above(&self, before: &Self) -> String {
         format!(
-            "{:.1} MiB resident, {:.1} MiB allocated in {} blocks",
-            mebibytes((self.resident - before.resident) * 1024),
+            "{:.1} MiB resident, {:.1} MiB allocated",
+            mebibytes(self.resident - before.resident),
             mebibytes(self.allocated - before.allocated),
-            self.allocations - before.allocations,
         )
     }
 }

@@ -13,6 +13,10 @@ use octopus_server::{
 };
 use tokio::net::TcpListener;
 
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let ended = Config::parse(env::args_os()).and_then(|config| {
         let files = Files::read(&config)?;
