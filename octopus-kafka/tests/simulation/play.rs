@@ -2,7 +2,7 @@
 
 mod happen;
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use octopus_core::AutoOffsetReset;
 use octopus_kafka::{Cluster, Config, GroupProtocol, broker};
@@ -154,9 +154,16 @@ fn cluster(sim: &Arc<Sim>, nodes: usize) -> Cluster {
     config.rebalance_timeout = Duration::from_secs(20);
     config.fetch_memory = FETCH_MEMORY;
     let chance = sim.lock().chance.number();
-    let network = Arc::clone(sim);
+    // The world holds its cluster, so the cluster must not hold the world.
+    let network = Arc::downgrade(sim);
     let cluster = Cluster::played(config, chance, move |address| {
-        network::dial(Arc::clone(&network), address)
+        let sim = network.upgrade();
+        async move {
+            match sim {
+                Some(sim) => network::dial(sim, address).await,
+                None => Err(io::ErrorKind::ConnectionRefused.into()),
+            }
+        }
     });
     sim.cluster.get_or_init(|| cluster.clone());
     cluster
