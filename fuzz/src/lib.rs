@@ -7,6 +7,7 @@ pub mod frame;
 pub mod json;
 pub mod log;
 pub mod parse;
+pub mod produce;
 pub mod records;
 pub mod reply;
 pub mod text;

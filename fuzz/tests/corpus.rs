@@ -23,6 +23,11 @@ fn every_input_of_the_parse_corpus_holds() {
 }
 
 #[test]
+fn every_input_of_the_produce_corpus_holds() {
+    replay("produce", octopus_fuzz::produce::check);
+}
+
+#[test]
 fn every_input_of_the_records_corpus_holds() {
     replay("records", octopus_fuzz::records::check);
 }
