@@ -133,6 +133,13 @@ fn walk(origin: &str, kafka: SocketAddr, data: Option<&Path>, token: &str) -> St
         "",
     );
     curl(
+        "Write a record, to a topic that it makes",
+        "POST",
+        &format!("{origin}/api/v3/{namespace}/topics/second/records"),
+        "Content-Type: application/json",
+        r#"{"value": {"type": "JSON", "data": {"a": 1}}}"#,
+    );
+    curl(
         "Create consumer instance",
         "POST",
         &format!("{consumers}/my-group"),

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     base_uri::{HostInvalid, Origin},
-    headers::V2,
+    headers::{PLAIN_JSON, V2},
     route::{NoRoute, Operation},
 };
 
@@ -208,6 +208,13 @@ fn json(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body)
         .expect("structs of text and numbers")
         .into()
+}
+
+/// A reply of plain JSON.
+pub(crate) fn plain(status: StatusCode, body: Vec<u8>) -> Response<Bytes> {
+    let mut response = typed(Bytes::from(body), PLAIN_JSON);
+    *response.status_mut() = status;
+    response
 }
 
 fn typed<T>(body: T, media_type: &'static str) -> Response<T> {

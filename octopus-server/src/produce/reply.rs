@@ -1,13 +1,13 @@
 //! What became of records, as JSON.
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use octopus_core::Error;
 use octopus_kafka::producer::Written;
 use serde::Serialize;
 
 use super::{Part, timestamp};
-use crate::headers::PLAIN_JSON;
+use crate::reply::plain;
 
 /// What Confluent's REST Proxy puts behind each of several replies.
 const SEPARATOR: &[u8] = b"\r\n";
@@ -47,7 +47,7 @@ pub fn records(done: &[Result<Done, Error>], place: Place<'_>) -> Response<Bytes
     if let [_] = done {
         body.truncate(body.len() - SEPARATOR.len());
     }
-    reply(StatusCode::OK, body)
+    plain(StatusCode::OK, body)
 }
 
 /// The reply to a batch: 207, with the entries that were written and those that were not, each in their order.
@@ -69,7 +69,7 @@ pub fn batch(ids: &[String], done: &[Result<Done, Error>], place: Place<'_>) -> 
     }
     let mut body = Vec::new();
     write(&mut body, &Batch { successes, failures });
-    reply(StatusCode::MULTI_STATUS, body)
+    plain(StatusCode::MULTI_STATUS, body)
 }
 
 #[derive(Serialize)]
@@ -132,12 +132,4 @@ impl Failure<'_> {
 
 fn write(body: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(body, value).expect("structs of text and numbers");
-}
-
-fn reply(status: StatusCode, body: Vec<u8>) -> Response<Bytes> {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    let media_type = HeaderValue::from_static(PLAIN_JSON);
-    response.headers_mut().insert(header::CONTENT_TYPE, media_type);
-    response
 }

@@ -112,7 +112,9 @@ async fn the_printed_walk_works_as_it_stands(#[case] namespaces: &str) {
     let statuses: Vec<_> = lines.iter().filter(|line| line.len() == 3).copied().collect();
     assert_eq!(
         statuses,
-        ["200", "200", "204", "200", "200", "200", "204", "200", "204"],
+        [
+            "200", "200", "200", "204", "200", "200", "200", "204", "200", "204"
+        ],
         "{answers}"
     );
     assert!(
@@ -120,8 +122,12 @@ async fn the_printed_walk_works_as_it_stands(#[case] namespaces: &str) {
         "{answers}"
     );
     assert!(
-        lines[2].contains(r#""instance_id":"my-instance""#)
-            || lines[2].contains(r#""instance_id": "my-instance""#),
+        lines[2].contains(r#""error_code":200"#) && lines[2].contains(r#""topic_name":"second""#),
+        "{answers}"
+    );
+    assert!(
+        lines[4].contains(r#""instance_id":"my-instance""#)
+            || lines[4].contains(r#""instance_id": "my-instance""#),
         "{answers}"
     );
     assert!(
