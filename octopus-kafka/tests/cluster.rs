@@ -10,7 +10,7 @@ use octopus_kafka::{
     Cluster, Config, GroupProtocol, Kind, NewTopic,
     broker::{self, ApiKey, Broker, Request, always, first, nth},
     records::{BatchWriter, Compression},
-    testing::{ClosedPort, Kafka},
+    testing::{ClosedPort, Kafka, Node, Nodes, Release},
 };
 
 const SOON: Duration = Duration::from_secs(30);
@@ -171,6 +171,101 @@ async fn the_topics_of_a_namespace_are_listed_by_their_names_in_it() {
             .unwrap_err();
         assert_eq!(error.kind(), &Kind::InvalidTopic);
         assert!(!cluster.delete_topic(&name, SOON).await.unwrap());
+    }
+}
+
+/// Many are deleted in one request; one that is not there, or can't be, stops none.
+#[tokio::test]
+async fn several_topics_are_deleted_at_once() {
+    let kafka = Kafka::start().await;
+    let cluster = cluster(kafka.address());
+    let namespace = namespace();
+    let names: Vec<String> = (0..30).map(|n| namespace.qualify(&format!("t{n}"))).collect();
+    for name in &names[..20] {
+        cluster.create_topic(name, SOON).await.unwrap();
+    }
+    let mut all = names.clone();
+    all.push("a b".to_owned());
+    let before = kafka.embedded().map(|broker| came(broker, ApiKey::DeleteTopics));
+    assert_eq!(cluster.delete_topics(&all, SOON).await.unwrap(), 20);
+    if let Some(broker) = kafka.embedded() {
+        assert_eq!(Some(came(broker, ApiKey::DeleteTopics) - 1), before);
+    }
+    assert_eq!(cluster.topics_of(&namespace, SOON).await.unwrap(), []);
+    assert_eq!(cluster.delete_topics(&all, SOON).await.unwrap(), 0);
+    assert_eq!(cluster.delete_topics(&[], SOON).await.unwrap(), 0);
+}
+
+/// [ER-02] a topic that is there and may not be seen.
+#[tokio::test]
+async fn a_topic_that_may_not_be_seen_is_not_waited_for() {
+    let (broker, cluster) = embedded().await;
+    broker.create_topic("t");
+    cluster.reach(SOON).await.unwrap();
+    cluster.topics_of(&Namespace::none(), SOON).await.unwrap();
+    broker.faults().on(ApiKey::Metadata, always()).error(29);
+    let refused = cluster
+        .ensure_topic(&NewTopic::named("t"), SOON)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        octopus_core::Error::from(refused),
+        octopus_core::Error::KafkaUnauthorized
+    );
+}
+
+/// Three brokers, of which one may be down: whoever is asked next, of whichever broker, finds what was made or deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_broker_of_a_cluster_knows_what_was_made_or_deleted() {
+    if std::env::var("OCTOPUS_TEST_KAFKA").as_deref() != Ok("maven") {
+        return;
+    }
+    let nodes = tokio::task::spawn_blocking(|| Nodes::start(Release::default())).await;
+    let nodes = nodes.unwrap().unwrap();
+    let all = Cluster::new(Config::new(nodes.iter().map(Node::address).collect()));
+    let namespace = namespace();
+    for (round, down) in [None, Some(1), Some(2), Some(3)].into_iter().enumerate() {
+        if let Some(down) = down {
+            nodes.node(down).kill().unwrap();
+        }
+        for topic in 0..5 {
+            let name = namespace.qualify(&format!("topic-{round}-{topic}"));
+            let began = Instant::now();
+            // Where the controller has just died, another one has to be found first.
+            let mut made = all.create_topic(&name, SOON).await;
+            while let Err(error) = made {
+                let error = octopus_core::Error::from(error);
+                assert_eq!(error, octopus_core::Error::KafkaRetriable, "{name}");
+                made = all.ensure_topic(&NewTopic::named(&name), SOON).await.map(drop);
+            }
+            println!("{name}: made in {:?}", began.elapsed());
+            each_says(&nodes, down, &name, 1).await;
+            let began = Instant::now();
+            let mut gone = all.delete_topic(&name, SOON).await;
+            while let Err(error) = gone {
+                let error = octopus_core::Error::from(error);
+                assert_eq!(error, octopus_core::Error::KafkaRetriable, "{name}");
+                gone = all.delete_topic(&name, SOON).await;
+            }
+            println!("{name}: deleted in {:?}", began.elapsed());
+            each_says(&nodes, down, &name, 0).await;
+        }
+        if let Some(down) = down {
+            tokio::task::block_in_place(|| nodes.node(down).restart()).unwrap();
+        }
+    }
+}
+
+/// Checks what each node that is not down says of a topic: so often it is there.
+async fn each_says(nodes: &Nodes, down: Option<usize>, topic: &str, times: usize) {
+    for id in (1..=3).filter(|id| Some(*id) != down) {
+        // A cluster asks its bootstrap server first, which is the only broker that it knows of.
+        let one = cluster(nodes.node(id).address());
+        let found = one
+            .topics(&Namespace::none(), &[topic.into()], SOON)
+            .await
+            .expect("an answer");
+        assert_eq!(found.len(), times, "{topic} at node {id}");
     }
 }
 

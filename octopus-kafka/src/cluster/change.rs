@@ -126,26 +126,46 @@ impl Cluster {
     ///
     /// Where Kafka refuses it, or it is still listed when the time is over.
     pub async fn delete_topic(&self, topic: &str, within: Duration) -> Result<bool, Error> {
+        let deleted = self.delete_topics(&[topic.to_owned()], within).await?;
+        Ok(deleted > 0)
+    }
+
+    /// As [`delete_topic`](Self::delete_topic), for several at once. Gives how many of them were there.
+    ///
+    /// # Errors
+    ///
+    /// As there, for the first of them; the others may be deleted.
+    pub async fn delete_topics(&self, topics: &[String], within: Duration) -> Result<usize, Error> {
         let deadline = Instant::now() + within;
-        if !can_be_a_topic(topic) {
-            return Ok(false);
+        let topics: Vec<&str> = topics
+            .iter()
+            .map(String::as_str)
+            .filter(|name| can_be_a_topic(name))
+            .collect();
+        if topics.is_empty() {
+            return Ok(0);
         }
         let make = |_| {
             DeleteTopicsRequest::default()
-                .with_topic_names(vec![named(topic)])
+                .with_topic_names(topics.iter().map(|topic| named(topic)).collect())
                 .with_timeout_ms(left_ms(deadline))
         };
         let response = self.ask_controller(1..=5, make, deadline).await?;
-        let Some(deleted) = response.responses.first() else {
+        if response.responses.len() != topics.len() {
             return Err(Error::new(Api::DeleteTopics, Kind::Malformed));
-        };
-        let was_there = match deleted.error_code.err() {
-            None => true,
-            Some(ResponseError::UnknownTopicOrPartition) => false,
-            Some(code) => return Err(Error::response(Api::DeleteTopics, code)),
-        };
-        self.settle(Api::DeleteTopics, topic, false, deadline).await?;
-        Ok(was_there)
+        }
+        let mut count = 0;
+        for deleted in response.responses {
+            match deleted.error_code.err() {
+                None => count += 1,
+                Some(ResponseError::UnknownTopicOrPartition) => {}
+                Some(code) => return Err(Error::response(Api::DeleteTopics, code)),
+            }
+        }
+        for topic in topics {
+            self.settle(Api::DeleteTopics, topic, false, deadline).await?;
+        }
+        Ok(count)
     }
 
     /// All topics of a namespace that the cluster lists, in the order of their names [NS-02]. Asks the cluster each time,
@@ -225,6 +245,12 @@ impl Cluster {
             Topic::Denied => false,
         };
         let asked = self.ask_topics(&[topic.to_owned()], deadline).await?;
+        if asked.contains(&Topic::Denied) {
+            return Err(Error::response(
+                Api::Metadata,
+                ResponseError::TopicAuthorizationFailed,
+            ));
+        }
         if !asked.into_iter().all(says) {
             return Ok(false);
         }

@@ -66,10 +66,8 @@ impl Topics for ClusterTopics {
         Box::pin(async move {
             let left = Left::of(within);
             let _place = self.gates.enter(namespace, within).await?;
-            for topic in self.kafka.all(namespace, &left).await? {
-                self.kafka.remove(namespace, &topic, &left).await?;
-            }
-            Ok(())
+            let topics = self.kafka.all(namespace, &left).await?;
+            self.kafka.remove_all(namespace, &topics, &left).await
         })
     }
 

@@ -56,6 +56,19 @@ impl Kafka {
         made.map_err(failed)
     }
 
+    /// Deletes topics, in one request.
+    pub(super) async fn remove_all<'a>(
+        &self,
+        namespace: &Namespace,
+        topics: impl IntoIterator<Item = &'a TopicName>,
+        left: &Left,
+    ) -> Result<(), Error> {
+        let topics = topics.into_iter();
+        let names: Vec<_> = topics.map(|topic| namespace.qualify(topic.as_str())).collect();
+        let deleted = self.0.delete_topics(&names, left.time()).await;
+        deleted.map(drop).map_err(failed)
+    }
+
     /// Deletes a topic; gives whether it was there.
     pub(super) async fn remove(
         &self,

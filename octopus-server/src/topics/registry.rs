@@ -121,9 +121,7 @@ impl Topics for RegistryTopics {
             let _place = self.gates.enter(namespace, within).await?;
             loop {
                 let gone = self.journal.topics(namespace, &left).await?.unwrap_or_default();
-                for topic in &gone {
-                    self.kafka.remove(namespace, topic, &left).await?;
-                }
+                self.kafka.remove_all(namespace, &gone, &left).await?;
                 // Not one that another server made meanwhile.
                 let close = |topics: Option<&BTreeSet<TopicName>>| {
                     Ok(match topics {

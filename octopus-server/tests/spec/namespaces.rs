@@ -163,6 +163,52 @@ async fn a_namespace_holds_fifty_topics() {
     success(user.post(&topic(&user, "new-5"), "").await, "created");
 }
 
+/// [NS-06] servers that make topics of one namespace in the same moment stay within the limit: what counts last is taken back.
+#[tokio::test]
+async fn servers_that_know_nothing_of_each_other_stay_within_fifty_topics() {
+    let service = Service::start().await;
+    let servers = [
+        service.another(|builder, _| builder).await,
+        service.another(|builder, _| builder).await,
+        service.another(|builder, _| builder).await,
+    ];
+    let user = service.user(1);
+    for number in 0..45 {
+        service.topic(&user, &format!("topic-{number}"));
+    }
+    for round in 0..5 {
+        let mut asked = Vec::new();
+        for (at, server) in servers.iter().enumerate() {
+            for number in 0..2 {
+                let user = server.user(1);
+                asked.push(tokio::spawn(async move {
+                    let name = format!("new-{round}-{at}-{number}");
+                    (user.post(&topic(&user, &name), "").await.status, name)
+                }));
+            }
+        }
+        let mut made = Vec::new();
+        for reply in asked {
+            match reply.await.unwrap() {
+                (200, name) => made.push(name),
+                (status, name) => assert_eq!(status, 429, "{name}"),
+            }
+        }
+        let all = listed(&user).await;
+        let all: Vec<&str> = all.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(all.len() <= 50, "{round}: {all:?}");
+        assert_eq!(
+            all.len(),
+            45 + made.len(),
+            "{round}: what was refused is not there"
+        );
+        assert!(made.iter().all(|name| all.contains(&name.as_str())), "{round}");
+        for name in &made {
+            success(user.delete(&topic(&user, name)).await, "deleted");
+        }
+    }
+}
+
 /// [NS-06] the number is a setting.
 #[tokio::test]
 async fn the_most_topics_are_set() {

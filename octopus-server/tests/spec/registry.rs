@@ -168,6 +168,37 @@ async fn a_namespace_holds_fifty_topics_over_all_servers() {
     }
 }
 
+/// Records are written to what the registry names, and to nothing else, whichever server made or deleted it.
+#[tokio::test]
+async fn records_are_written_to_registered_topics_alone() {
+    let service = Service::start().await;
+    let [one, other] = [server(&service).await, server(&service).await];
+    let (here, there) = (one.user(1), other.user(1));
+    let record = r#"{"value": {"type": "JSON", "data": 1}}"#;
+    let write = async |user: &Client, name: &str| {
+        let path = format!("/api/v3/{}/topics/{name}/records", namespace(user));
+        let reply = user.send("POST", &path, &[("Content-Type", "application/json")], record);
+        let reply = reply.await;
+        (reply.status, reply.json()["error_code"].as_u64().unwrap())
+    };
+    service.topic(&here, "elsewhere");
+    assert_eq!(write(&here, "elsewhere").await, (404, 40401));
+    assert_eq!(write(&here, "abc").await, (404, 40401));
+    success(there.post(&topic(&there, "abc"), "").await, "created");
+    for user in [&here, &there, &here] {
+        assert_eq!(write(user, "abc").await, (200, 200));
+    }
+    success(there.delete(&topic(&there, "abc")).await, "deleted");
+    // This one knew the topic, and Kafka says that it is gone.
+    for user in [&here, &there] {
+        assert_eq!(write(user, "abc").await, (404, 40401));
+    }
+    success(there.post(&topic(&there, "abc"), "").await, "created");
+    assert_eq!(write(&here, "abc").await, (200, 200));
+    assert_eq!(service.broker.end_offset(&on_kafka(&here, "abc")), Some(1));
+    assert_eq!(service.broker.end_offset(&on_kafka(&here, "elsewhere")), Some(0));
+}
+
 /// A topic that Kafka refuses is not held either, and takes no place.
 #[tokio::test]
 async fn a_topic_that_kafka_refuses_is_not_registered() {
