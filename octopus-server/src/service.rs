@@ -115,7 +115,7 @@ impl Service {
             }
             Target::Produce(route) => {
                 route.path.is_of(&caller)?;
-                let written = self.writer.answer(&caller.namespace, &route, body).await?;
+                let written = self.writer.answer(&caller.namespace, &route, body, hold).await?;
                 return Ok(written.map(|bytes| ReplyBody::whole([bytes], None)));
             }
         };

@@ -12,7 +12,7 @@ use octopus_kafka::{
 use tokio::sync::watch;
 
 use super::{
-    Admission, Given, Part,
+    Admission, Given, Hold, Part,
     reply::{self, Done, Place},
 };
 use crate::{route::ProduceRoute, topics::Topics};
@@ -85,7 +85,7 @@ impl Writer {
         id.unwrap_or_default()
     }
 
-    /// The reply to a request that writes the records of its body.
+    /// The reply to a request that writes the records of its body, which `hold` keeps room for.
     ///
     /// # Errors
     ///
@@ -95,17 +95,20 @@ impl Writer {
         namespace: &Namespace,
         route: &ProduceRoute,
         body: Bytes,
+        hold: Hold,
     ) -> Result<Response<Bytes>, Error> {
         let is_batch = route.is_batch;
         let is_large = body.len() > READ_APART;
+        // The body is held as long as it is read, even where the caller leaves meanwhile.
         let read = move || {
-            if is_batch {
+            let read = if is_batch {
                 super::batch(&body)
             } else {
                 super::records(&body).map(|records| (Vec::new(), records))
-            }
+            };
+            read.map(|(ids, given)| (ids, given, hold))
         };
-        let (ids, given) = if is_large {
+        let (ids, given, _hold) = if is_large {
             let read = tokio::task::spawn_blocking(read).await;
             read.map_err(|_panicked| Error::Internal)??
         } else {
@@ -145,7 +148,7 @@ impl Writer {
         let _busy = self.begin()?;
         let kafka = self.kafka.as_ref().ok_or(Error::NoKafka)?;
         let on_kafka = namespace.qualify(topic.as_str());
-        if !self.holds(&*kafka.topics, namespace, topic).await? {
+        if !self.holds(&kafka.topics, namespace, topic).await? {
             return Err(Error::TopicNotFound(topic.clone()));
         }
         let send = |given: Given| -> Result<(Sending, Option<Part>, Option<Part>), Error> {
@@ -174,16 +177,27 @@ impl Writer {
                 Err(error) => Err(error),
             });
         }
-        match unsent(&done) {
-            Some(error) => Err(error),
-            None => Ok(done),
+        if let Some(error) = unsent(&done) {
+            return Err(error);
         }
+        let failed = done
+            .iter()
+            .filter(|done| done.as_ref().is_err_and(|error| error.code().status() >= 500));
+        let failed = failed.count();
+        if failed > 0 {
+            tracing::warn!(
+                failed,
+                records = done.len(),
+                "records are not known to be written"
+            );
+        }
+        Ok(done)
     }
 
     /// Whether the namespace holds a topic, or does from here on.
     async fn holds(
         &self,
-        topics: &dyn Topics,
+        topics: &Arc<dyn Topics>,
         namespace: &Namespace,
         topic: &TopicName,
     ) -> Result<bool, Error> {
@@ -193,8 +207,11 @@ impl Writer {
             return Ok(is_held);
         }
         let new = TopicName::of_new(topic.as_str()).ok_or(Error::TopicNameInvalid)?;
-        let made = topics.create(namespace, &new, self.max_topics, within).await;
-        made.map(|_| true).map_err(unsent_yet)
+        let (topics, namespace, most) = (Arc::clone(topics), namespace.clone(), self.max_topics);
+        // It ends whole even where the caller leaves.
+        let made =
+            tokio::spawn(async move { topics.create(&namespace, &new, most, within).await.map(|_| true) });
+        made.await.unwrap_or(Err(Error::Internal)).map_err(unsent_yet)
     }
 
     /// Says that no more records are taken; ends once none is on its way.

@@ -382,6 +382,23 @@ async fn a_topic_that_was_made_anew_takes_records_from_its_start() {
     assert_eq!(gone.error(), (404, 40401));
 }
 
+/// [ER-03] a topic that was deleted behind the service's back is told to be gone, and not that a record may be there.
+#[tokio::test]
+async fn a_topic_that_is_gone_is_404() {
+    let service = Service::start().await;
+    let user = service.user(1);
+    service.topic(&user, "t");
+    produce(&user, "t", &text("a").to_string()).await.expect(200);
+    assert!(service.broker.delete_topic(&on_kafka(&user, "t")));
+    let first = produce(&user, "t", &text("b").to_string()).await;
+    assert_eq!(first.error(), (404, 40401), "{}", first.text());
+    let next = produce(&user, "t", &text("b").to_string()).await;
+    is_error("next", &next, 404, 40401, "Topic t not found in the namespace");
+    service.topic(&user, "t");
+    let again = produce(&user, "t", &text("c").to_string()).await.expect(200);
+    assert_eq!(again.json()["offset"], json!(0));
+}
+
 /// A record over the cluster's limit is refused alone.
 #[tokio::test]
 async fn a_record_that_is_too_large_keeps_no_other_out() {
