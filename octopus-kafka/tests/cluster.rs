@@ -217,7 +217,7 @@ async fn a_topic_that_may_not_be_seen_is_not_waited_for() {
 /// Three brokers, of which one may be down: whoever is asked next, of whichever broker, finds what was made or deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_broker_of_a_cluster_knows_what_was_made_or_deleted() {
-    if std::env::var("OCTOPUS_TEST_KAFKA").as_deref() != Ok("maven") {
+    if std::env::var_os("OCTOPUS_TEST_KAFKA").is_none() {
         return;
     }
     let nodes = tokio::task::spawn_blocking(|| Nodes::start(Release::default())).await;

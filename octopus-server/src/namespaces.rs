@@ -52,9 +52,15 @@ impl Namespaces {
     pub(crate) async fn answer(&self, route: NamespaceRoute, caller: Caller) -> Result<Managed, Error> {
         let namespaces = self.clone();
         let running = Running::new(self.0.running.clone());
+        let (name, is_change) = (route.name(), route.is_change());
         let task = tokio::spawn(async move {
             let _running = running;
-            namespaces.0.act(route, caller).await
+            let namespace = caller.namespace.clone();
+            let done = namespaces.0.act(route, caller).await;
+            if is_change && done.is_ok() {
+                tracing::info!(%namespace, route = name, "done");
+            }
+            done
         });
         // A panic has been told already, and nothing of its insides goes out [ER-08].
         task.await.unwrap_or(Err(Error::Internal))

@@ -1,4 +1,4 @@
-//! The registry on a real Kafka that compacts it. Runs where `OCTOPUS_TEST_KAFKA` is `maven`, on a node of its own.
+//! The registry on a real Kafka that compacts it. Runs where `OCTOPUS_TEST_KAFKA` is set, on a node of its own.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{env, time::Duration};
@@ -58,7 +58,7 @@ async fn left(cluster: &Cluster) -> (i64, i64) {
 /// [NS-05] [NS-06] what servers agreed on is what a new one reads once Kafka has compacted the registry.
 #[tokio::test]
 async fn a_compacted_registry_forgets_nothing() {
-    if env::var("OCTOPUS_TEST_KAFKA").as_deref() != Ok("maven") {
+    if env::var_os("OCTOPUS_TEST_KAFKA").is_none() {
         return;
     }
     let node = tokio::task::spawn_blocking(|| Node::start(Release::default()))

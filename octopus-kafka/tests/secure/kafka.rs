@@ -1,4 +1,4 @@
-//! A real Apache Kafka with SASL_PLAINTEXT, SASL_SSL and mutual TLS. Runs where `OCTOPUS_TEST_KAFKA` is `maven`; its
+//! A real Apache Kafka with SASL_PLAINTEXT, SASL_SSL and mutual TLS. Runs where `OCTOPUS_TEST_KAFKA` is set; its
 //! users, and whom it trusts, are the same for all tests of a process.
 
 use std::{
@@ -45,7 +45,7 @@ async fn world() -> Option<&'static World> {
 }
 
 fn is_asked_for() -> bool {
-    env::var("OCTOPUS_TEST_KAFKA").as_deref() == Ok("maven")
+    env::var_os("OCTOPUS_TEST_KAFKA").is_some()
 }
 
 async fn start() -> World {

@@ -65,6 +65,21 @@ impl NamespaceRoute {
         route.ok_or(NoRoute::MethodNotAllowed(allow))
     }
 
+    /// Whether it may change something.
+    #[must_use]
+    pub const fn is_change(&self) -> bool {
+        match self {
+            Self::Namespaces => false,
+            Self::CreateUser
+            | Self::DeleteUser
+            | Self::CreateKey
+            | Self::DeleteKey
+            | Self::CreateTopic(_)
+            | Self::DeleteTopic(_)
+            | Self::RecreateTopic(_) => true,
+        }
+    }
+
     /// A word for logs.
     #[must_use]
     pub const fn name(&self) -> &'static str {

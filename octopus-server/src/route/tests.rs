@@ -312,6 +312,22 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn no_path_of_topics_is_too_strange(path in "/api/v3/[/%a-f0-9.ä]{0,30}(/recreate)?/?") {
+        for method in ["GET", "POST", "DELETE", "PUT"] {
+            if let Ok(Target::Namespace(
+                NamespaceRoute::CreateTopic(path)
+                | NamespaceRoute::DeleteTopic(path)
+                | NamespaceRoute::RecreateTopic(path),
+            )) = target(method, &path)
+            {
+                prop_assert!(!path.namespace.is_empty() && !path.topic.is_empty());
+            }
+        }
+    }
+}
+
 fn find(method: &str, path: &str) -> Result<Route, NoRoute> {
     Route::find(&method.parse().unwrap(), path)
 }

@@ -28,9 +28,7 @@ struct World {
 /// `None` where no real Kafka is asked for.
 async fn world() -> Option<&'static World> {
     static WORLD: OnceCell<World> = OnceCell::const_new();
-    if env::var("OCTOPUS_TEST_KAFKA").as_deref() != Ok("maven") {
-        return None;
-    }
+    env::var_os("OCTOPUS_TEST_KAFKA")?;
     Some(WORLD.get_or_init(begin).await)
 }
 
@@ -65,10 +63,14 @@ impl World {
 }
 
 fn flags(mechanism: &str, password: &OwnFile, ca: &OwnFile) -> [String; 5] {
+    flags_of("octopus", mechanism, password, ca)
+}
+
+fn flags_of(username: &str, mechanism: &str, password: &OwnFile, ca: &OwnFile) -> [String; 5] {
     [
         "--kafka-security-protocol=SASL_SSL".to_owned(),
         format!("--kafka-sasl-mechanism={mechanism}"),
-        "--kafka-sasl-username=octopus".to_owned(),
+        format!("--kafka-sasl-username={username}"),
         format!("--kafka-sasl-password-file={}", password.path()),
         format!("--kafka-ca-file={}", ca.path()),
     ]
@@ -138,6 +140,32 @@ async fn a_key_lets_a_callers_own_client_into_its_namespace() {
     let key = user.post("/api/v3/key", "").await.expect(200).json();
     secrets.push(key["secret_key"].as_str().unwrap().to_owned());
     let_in(|| world.cluster(&user.subject, &secrets[2])).await;
+
+    // A service that may change neither users nor topics, for it signs in with that key.
+    let password = OwnFile::new(&secrets[2]);
+    let flags = flags_of(&user.subject, "SCRAM-SHA-512", &password, &ca);
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let small = Server::start(world.node.sasl_tls_address(), &flags).await;
+    let stranger = small.user(0);
+    assert_eq!(stranger.post("/api/v3/key", "").await.error(), (403, 40301));
+    assert_eq!(stranger.delete("/api/v3/key").await.error(), (403, 40301));
+    let path = format!("/api/v3/ns-{}/events", &stranger.subject[24..]);
+    assert_eq!(stranger.post(&path, "").await.error(), (403, 40301));
+    assert_eq!(
+        stranger
+            .send("PUT", &format!("{path}/recreate"), &[], "")
+            .await
+            .error(),
+        (403, 40301)
+    );
+    // It never made a key, and there is no topic to delete.
+    stranger.delete("/api/v3/user").await.expect(200);
+    assert!(
+        small.log().contains("the service may not change users"),
+        "{}",
+        small.log()
+    );
+
     user.delete("/api/v3/user").await.expect(200);
     kept_out(|| world.cluster(&user.subject, &secrets[2])).await;
     for secret in secrets {

@@ -1,5 +1,5 @@
 //! The binary on a Kafka that wants TLS or a sign-in: what callers and the log are told when that fails, and that nothing
-//! secret is among it. With a real Kafka (`OCTOPUS_TEST_KAFKA=maven`) also that it works.
+//! secret is among it. With a real Kafka (where `OCTOPUS_TEST_KAFKA` is set) also that it works.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod kafka;
