@@ -251,9 +251,10 @@ mod tests {
             Some(Path::new("/some/folder")),
             "secret-of-a-test",
         );
-        assert_eq!(text.matches("curl -w '\\n' -X").count(), 9);
-        assert_eq!(text.matches("authorization: Bearer secret-of-a-test").count(), 9);
+        assert_eq!(text.matches("curl -w '\\n' -X").count(), 10);
+        assert_eq!(text.matches("authorization: Bearer secret-of-a-test").count(), 10);
         assert!(text.contains("https://127.0.0.1:8000/api/v3/ns-000000000dee/my-topic\""));
+        assert!(text.contains("https://127.0.0.1:8000/api/v3/ns-000000000dee/topics/second/records\""));
         assert_eq!(
             text.matches("\"https://127.0.0.1:8000/api/v2/consumers/my-group")
                 .count(),
