@@ -69,6 +69,8 @@ pub enum Error {
     FieldUnknown(Box<str>),
     /// A list of more items than a namespace may hold topics: its name and the most items [CT-06].
     ListTooLong(&'static str, usize),
+    /// A record is not one that can be written, as this says of its fields; those beside it are written.
+    RecordInvalid(Box<Self>),
     /// A format other than binary and json [CR-04].
     FormatUnknown,
     /// The group's or the instance's name breaks its rule: which of the two [CR-02].
@@ -127,6 +129,7 @@ impl Error {
         match self {
             Self::KafkaInvalid | Self::KeysUnsupported | Self::RecordRefused => ErrorCode::KafkaInvalid,
             Self::BodyNotJson => ErrorCode::BodyNotJson,
+            Self::RecordInvalid(_) => ErrorCode::RecordInvalid,
             Self::TokenRefused => ErrorCode::Unauthenticated,
             Self::KafkaUnauthorized | Self::NamespaceForeign(_) => ErrorCode::KafkaUnauthorized,
             Self::TopicNotFound(_) | Self::KafkaTopicUnknown => ErrorCode::TopicNotFound,
@@ -247,6 +250,7 @@ impl fmt::Display for Error {
             Self::FieldInvalid(name) => write!(f, "{name} is missing or invalid{}", rule(name)),
             Self::FieldUnknown(name) => write!(f, "Unknown field {}; leave it out", Short(name)),
             Self::ListTooLong(name, most) => write!(f, "{name} lists more than {most} items; send them in parts"),
+            Self::RecordInvalid(why) => why.fmt(f),
             Self::FormatUnknown => f.write_str("format must be binary or json"),
             Self::NameInvalid(what) => write!(
                 f,
@@ -323,6 +327,7 @@ fn rule(field: &str) -> &'static str {
 pub enum ErrorCode {
     KafkaInvalid = 40002,
     BodyNotJson = 40003,
+    RecordInvalid = 40005,
     Unauthenticated = 40101,
     KafkaUnauthorized = 40301,
     TopicNotFound = 40401,

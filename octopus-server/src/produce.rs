@@ -52,7 +52,11 @@ pub fn records(body: &[u8]) -> Result<Vec<Given>, Error> {
         [only] if only.get() == "null" => Err(Error::FieldInvalid(BODY)),
         _ => Ok(values
             .into_iter()
-            .map(|value| record::of(fields::object(value, BODY, record::FIELDS)?))
+            .map(|value| {
+                fields::object(value, BODY, record::FIELDS)
+                    .and_then(record::of)
+                    .map_err(invalid)
+            })
             .collect()),
     }
 }
@@ -91,9 +95,14 @@ pub fn batch(body: &[u8]) -> Result<(Vec<String>, Vec<Given>), Error> {
             return Err(Error::FieldInvalid(ID));
         }
         ids.push(id);
-        records.push(record::of(rest));
+        records.push(record::of(rest).map_err(invalid));
     }
     Ok((ids, records))
+}
+
+/// The code of a record's own fault is that of the reference, by which the Python SDK's users know it.
+fn invalid(why: Error) -> Error {
+    Error::RecordInvalid(why.into())
 }
 
 /// The JSON values of a body. A byte order mark before them is left out.

@@ -149,7 +149,7 @@ fn what_is_no_record_is_told_of_that_one() {
         ),
     ];
     for (body, field) in cases {
-        assert_eq!(one(body), Err(Error::FieldInvalid(field)), "{body}");
+        assert_eq!(one(body), Err(invalid(Error::FieldInvalid(field))), "{body}");
     }
     for (body, field) in [
         (r#"{"value":{"type":"JSON","data":1},"surprise":1}"#, "surprise"),
@@ -160,14 +160,18 @@ fn what_is_no_record_is_told_of_that_one() {
         ),
         (r#"{"id":"1","value":{"type":"JSON","data":1}}"#, "id"),
     ] {
-        assert_eq!(one(body), Err(Error::FieldUnknown(field.into())), "{body}");
+        assert_eq!(
+            one(body),
+            Err(invalid(Error::FieldUnknown(field.into()))),
+            "{body}"
+        );
     }
     let headers = |count: usize| {
         let headers = vec![json!({"name": "a"}); count];
         one(&json!({"value": {"type": "JSON", "data": 1}, "headers": headers}).to_string())
     };
     assert_eq!(headers(100).unwrap().record.headers.len(), 100);
-    assert_eq!(headers(101), Err(Error::ListTooLong("headers", 100)));
+    assert_eq!(headers(101), Err(invalid(Error::ListTooLong("headers", 100))));
     // The last of a repeated field counts.
     let twice = one(r#"{"value":7,"value":{"type":"AVRO","type":"JSON","data":1}}"#).unwrap();
     assert_eq!(twice.record.value, Some("1".into()));
@@ -214,7 +218,7 @@ fn records_stand_one_behind_the_other() {
         values(&format!("{a} {{}} {b}")),
         [
             Ok("1".into()),
-            Err(Error::FieldInvalid("A key or a value")),
+            Err(invalid(Error::FieldInvalid("A key or a value"))),
             Ok("2".into())
         ]
     );
@@ -256,7 +260,10 @@ fn depth_and_width_cost_no_stack_and_little_memory() {
         deep
     );
     let unknown = format!(r#"{{"value":{{"type":"JSON","data":1}},"surprise":{deep}}}"#);
-    assert_eq!(one(&unknown), Err(Error::FieldUnknown("surprise".into())));
+    assert_eq!(
+        one(&unknown),
+        Err(invalid(Error::FieldUnknown("surprise".into())))
+    );
     let wide = format!(r#"{{"entries":[{}1]}}"#, "1,".repeat(1_000_000));
     assert_eq!(batch(wide.as_bytes()), Err(Error::ListTooLong("entries", 500)));
 }
@@ -271,8 +278,8 @@ fn a_batch_is_its_entries_by_their_ids() {
     let (ids, read) = batch(body.to_string().as_bytes()).unwrap();
     assert_eq!(ids, ["a-_9", &"x".repeat(80), "2"]);
     assert_eq!(read[0].as_ref().unwrap().record.value, Some("1".into()));
-    assert_eq!(read[1], Err(Error::FieldUnknown("surprise".into())));
-    assert_eq!(read[2], Err(Error::FieldInvalid("A key or a value")));
+    assert_eq!(read[1], Err(invalid(Error::FieldUnknown("surprise".into()))));
+    assert_eq!(read[2], Err(invalid(Error::FieldInvalid("A key or a value"))));
 }
 
 /// [CT-06] [D-05]
