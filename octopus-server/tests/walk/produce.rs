@@ -109,6 +109,7 @@ async fn what_a_topic_does_not_take_is_refused_alone() {
     let cluster = Cluster::new(Config::new(vec![broker.address()]));
     let topic = NewTopic::named(on_kafka(&user, "compacted"))
         .config("cleanup.policy", "compact")
+        .config("message.timestamp.after.max.ms", "3600000")
         .config("max.message.bytes", "2000");
     assert!(cluster.ensure_topic(&topic, SOON).await.unwrap());
     // What has no pattern is not made smaller.
