@@ -1,67 +1,118 @@
 //! Where a connection's requests and replies stand.
 
+mod heads;
+#[cfg(test)]
+mod tests;
+
 use std::{
-    mem,
+    collections::BTreeSet,
+    fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::send::Receipt;
+use self::heads::Heads;
+use crate::{listener::Protocol, send::Receipt};
 
-/// The book that one connection keeps: the receipts of replies written but not flushed yet, and whether it
-/// has a request in hand.
+/// The book that one connection keeps: the requests in hand, the receipts of replies written but not flushed yet, and
+/// whether a request's head is coming.
 ///
 /// The parts of a connection share it by cloning. Receipts are told outside its lock.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Ledger(Arc<Mutex<Book>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Book {
-    written: Vec<Receipt>,
+    written: Vec<Sending>,
     is_closed: bool,
-    phase: Phase,
-    changes: u64,
+    heads: Heads,
+    /// The requests in hand, by number.
+    in_hand: BTreeSet<u64>,
+    /// The number of the last request.
+    last: u64,
 }
 
-/// What a connection is at. In HTTP/1 it has one request in hand at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Phase {
-    /// No byte of a next request has come.
-    #[default]
-    Idle,
-    /// A request's head has begun to come.
-    Head,
-    /// A request is in hand: its body is read, it is answered, or its reply is made or written.
-    Busy,
-    /// The last of a reply was given to hyper, and is not flushed yet.
-    Ending,
+/// A request in hand, until this falls: its body is read, it is answered, or its reply is made or written.
+#[must_use = "a request is in hand as long as this is kept"]
+pub struct InHand {
+    ledger: Ledger,
+    number: u64,
+}
+
+/// The end of a reply on its way: who waits for it.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pub(crate) receipt: Option<Receipt>,
+    pub(crate) in_hand: InHand,
+}
+
+/// What a connection is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stand {
+    /// The number of the head that is coming, if one is.
+    pub(crate) head: Option<u64>,
+    pub(crate) work: Work,
+}
+
+/// Whether a connection has requests in hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// None. The number of the last one that it had.
+    Idle(u64),
+    /// At least one. The number of the oldest.
+    Busy(u64),
 }
 
 impl Ledger {
-    /// An empty book of a new connection.
+    /// An empty book of a new connection that speaks this.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(protocol: Protocol) -> Self {
+        Self(Arc::new(Mutex::new(Book {
+            written: Vec::new(),
+            is_closed: false,
+            heads: Heads::new(protocol),
+            in_hand: BTreeSet::new(),
+            last: 0,
+        })))
     }
 
-    /// Keeps the receipt of a reply whose last byte the stream has taken, until the stream is flushed.
-    pub(crate) fn written(&self, receipt: Receipt) {
+    /// A request's head is whole, and the request in hand.
+    pub fn begin(&self) -> InHand {
+        let mut book = self.book();
+        book.last += 1;
+        let number = book.last;
+        book.in_hand.insert(number);
+        book.heads.ended();
+        drop(book);
+        InHand {
+            ledger: self.clone(),
+            number,
+        }
+    }
+
+    /// Keeps the end of a reply whose last byte the stream has taken, until the stream is flushed.
+    pub(crate) fn written(&self, sending: Sending) {
         let mut book = self.book();
         if book.is_closed {
             drop(book); // It says `Dropped`, outside the lock.
         } else {
-            book.written.push(receipt);
+            book.written.push(sending);
         }
     }
 
     /// The stream was flushed: all that was written is with the network [RP-05].
     pub(crate) fn flushed(&self) {
         let mut book = self.book();
-        if book.phase == Phase::Ending {
-            book.enter(Phase::Idle);
+        if book.written.is_empty() {
+            return;
         }
-        let delivered = mem::take(&mut book.written);
+        let written = mem::take(&mut book.written);
         drop(book);
-        delivered.into_iter().for_each(Receipt::delivered);
+        for Sending { receipt, in_hand } in written {
+            drop(in_hand);
+            if let Some(receipt) = receipt {
+                receipt.delivered();
+            }
+        }
     }
 
     /// The stream is gone: what was not flushed was not delivered [RP-04].
@@ -73,38 +124,23 @@ impl Ledger {
         drop(dropped);
     }
 
-    /// Bytes came from the client.
-    pub(crate) fn received(&self) {
+    /// These bytes came from the client.
+    pub(crate) fn received(&self, bytes: &[u8]) {
         let mut book = self.book();
-        if book.phase == Phase::Idle {
-            book.enter(Phase::Head);
-        }
+        let is_idle = book.in_hand.is_empty();
+        book.heads.received(bytes, is_idle);
     }
 
-    /// A request's head is whole. Returns the number that [`is_at`](Self::is_at) knows it by.
-    pub(crate) fn begin(&self) -> u64 {
-        let mut book = self.book();
-        book.enter(Phase::Busy);
-        book.changes
-    }
-
-    /// The reply's body has nothing more to give.
-    pub(crate) fn body_gone(&self) {
-        let mut book = self.book();
-        if book.phase == Phase::Busy {
-            book.phase = Phase::Ending;
-        }
-    }
-
-    /// Whether this request's reply is still to be sent, or on its way.
-    pub(crate) fn is_at(&self, request: u64) -> bool {
-        self.book().changes == request
-    }
-
-    /// What the connection is at, and how often that has changed.
-    pub(crate) fn phase(&self) -> (Phase, u64) {
+    /// What the connection is at.
+    pub(crate) fn stand(&self) -> Stand {
         let book = self.book();
-        (book.phase, book.changes)
+        Stand {
+            head: book.heads.coming(),
+            work: match book.in_hand.first() {
+                Some(oldest) => Work::Busy(*oldest),
+                None => Work::Idle(book.last),
+            },
+        }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -113,79 +149,43 @@ impl Ledger {
     }
 }
 
-impl Book {
-    const fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.changes += 1;
+impl InHand {
+    /// The connection's book.
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What tells of it later whether it is still in hand.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch {
+            ledger: self.ledger.clone(),
+            number: self.number,
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-    use crate::send::Fate;
-
-    #[test]
-    fn a_receipt_may_call_the_ledger() {
-        let ledger = Ledger::new();
-        let told = Arc::new(AtomicUsize::new(0));
-        for fate in [Fate::Delivered, Fate::Dropped] {
-            let (told, same) = (told.clone(), ledger.clone());
-            ledger.written(Receipt::new(move |said| {
-                assert_eq!(said, fate);
-                same.phase(); // Would never return under the lock.
-                told.fetch_add(1, Ordering::Relaxed);
-            }));
-            match fate {
-                Fate::Delivered => ledger.flushed(),
-                Fate::Dropped => ledger.close(),
-            }
-        }
-        assert_eq!(told.load(Ordering::Relaxed), 2);
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.ledger.book().in_hand.remove(&self.number);
     }
+}
 
-    /// [RP-04]
-    #[test]
-    fn what_is_written_after_the_close_is_dropped() {
-        let ledger = Ledger::new();
-        let (tell, told) = std::sync::mpsc::channel();
-        ledger.close();
-        let same = ledger.clone();
-        ledger.written(Receipt::new(move |fate| {
-            same.phase();
-            tell.send(fate).unwrap();
-        }));
-        assert_eq!(told.recv().unwrap(), Fate::Dropped);
-        ledger.flushed();
-        assert!(told.recv().is_err());
+impl fmt::Debug for InHand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InHand").field(&self.number).finish()
     }
+}
 
-    /// [D-32]
-    #[test]
-    fn the_phases_of_a_request() {
-        let ledger = Ledger::new();
-        let at = |phase| assert_eq!(ledger.phase().0, phase);
-        at(Phase::Idle);
-        ledger.flushed();
-        at(Phase::Idle);
-        ledger.received();
-        at(Phase::Head);
-        let first = ledger.begin();
-        ledger.flushed();
-        ledger.received();
-        at(Phase::Busy);
-        assert!(ledger.is_at(first));
-        ledger.body_gone();
-        at(Phase::Ending);
-        assert!(ledger.is_at(first));
-        ledger.flushed();
-        at(Phase::Idle);
-        assert!(!ledger.is_at(first));
-        ledger.body_gone();
-        at(Phase::Idle);
-        let second = ledger.begin();
-        assert_ne!(first, second);
+/// Tells whether a request is still in hand.
+#[derive(Debug, Clone)]
+pub(crate) struct Watch {
+    ledger: Ledger,
+    number: u64,
+}
+
+impl Watch {
+    /// Whether its reply is still to be sent, or on its way.
+    pub(crate) fn is_in_hand(&self) -> bool {
+        self.ledger.book().in_hand.contains(&self.number)
     }
 }

@@ -1,6 +1,8 @@
 //! The accept loop: one task a connection, a bound on their number, and an end that leaves none behind.
 
 mod connection;
+mod multiplexed;
+mod pace;
 mod peer;
 mod request;
 
@@ -37,9 +39,12 @@ use crate::{
 pub struct Options {
     /// The connections held at once. More wait in the kernel's backlog until one ends.
     pub max_connections: usize,
-    /// The bytes by which a request's head must be whole, at least 8192, else it is answered with a bare 431. What the
-    /// last read brought beyond them, at most as much again, is not held against it.
+    /// The bytes by which a request's head must be whole, at least 8192, else it is answered with a bare 431. In HTTP/1
+    /// what the last read brought beyond them, at most as much again, is not held against it.
     pub head_bytes: usize,
+    /// The requests that one connection of HTTP/2 has in hand at once; those past them are refused unseen, and may be
+    /// sent again.
+    pub max_streams: u32,
     /// The clock of the times below, but for the drain's.
     pub clock: Arc<dyn Clock>,
     /// The time from the first byte of a request's head to its last, and that of a handshake [D-32].
@@ -60,7 +65,8 @@ impl Default for Options {
         let limits = Limits::default();
         Self {
             max_connections: 10_000,
-            head_bytes: 64 * 1024,
+            head_bytes: 16 * 1024,
+            max_streams: 100,
             clock: Arc::new(SystemClock),
             head_timeout: limits.head_timeout,
             keep_alive: limits.keep_alive,
@@ -80,6 +86,8 @@ impl Default for Options {
 pub enum Protocol {
     /// HTTP/1.1, and 1.0.
     Http1,
+    /// HTTP/2.
+    Http2,
 }
 
 /// Serves HTTP/1.1 on `listener` until `shutdown` completes, and then until every connection has ended.

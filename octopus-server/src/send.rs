@@ -1,7 +1,7 @@
 //! Replies on their way, and what becomes of them.
 //!
 //! A [`Receipt`] says once whether its reply was handed to the network whole. It rides in the reply's last
-//! [`Chunk`], moves to the connection's [`Ledger`] when hyper has written all of that chunk, and is settled
+//! [`Chunk`], moves to the connection's [`Ledger`](crate::ledger::Ledger) when hyper has written all of that chunk, and is settled
 //! there by the flush that follows. Wherever it falls before that, it says [`Fate::Dropped`]. The end of a
 //! body says nothing of delivery: hyper drops a body before it writes its first byte.
 
@@ -17,7 +17,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
-use crate::ledger::Ledger;
+use crate::ledger::{InHand, Sending};
 
 /// What became of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,16 +72,17 @@ impl fmt::Debug for Receipt {
 pub struct Chunk {
     slices: VecDeque<Bytes>,
     left: usize,
-    receipt: Option<(Receipt, Ledger)>,
+    /// In the last chunk of a reply.
+    sending: Option<Sending>,
 }
 
 impl Chunk {
-    fn new(slices: VecDeque<Bytes>, receipt: Option<(Receipt, Ledger)>) -> Self {
+    fn new(slices: VecDeque<Bytes>, sending: Option<Sending>) -> Self {
         let left = slices.iter().map(Bytes::len).sum();
         Self {
             slices,
             left,
-            receipt,
+            sending,
         }
     }
 }
@@ -116,11 +117,17 @@ impl Buf for Chunk {
             self.slices.pop_front();
         }
         if self.left == 0
-            && let Some((receipt, ledger)) = self.receipt.take()
+            && let Some(sending) = self.sending.take()
         {
-            ledger.written(receipt);
+            written(sending);
         }
     }
+}
+
+/// Notes that the stream has taken a reply's end.
+fn written(sending: Sending) {
+    let ledger = sending.in_hand.ledger().clone();
+    ledger.written(sending);
 }
 
 /// A reply's body.
@@ -131,7 +138,7 @@ impl Buf for Chunk {
 pub struct ReplyBody {
     source: Source,
     receipt: Option<Receipt>,
-    ledger: Option<Ledger>,
+    in_hand: Option<InHand>,
 }
 
 enum Source {
@@ -153,7 +160,7 @@ impl ReplyBody {
         Self {
             source: Source::Empty,
             receipt: None,
-            ledger: None,
+            in_hand: None,
         }
     }
 
@@ -173,7 +180,7 @@ impl ReplyBody {
         Self {
             source,
             receipt,
-            ledger: None,
+            in_hand: None,
         }
     }
 
@@ -195,22 +202,25 @@ impl ReplyBody {
         Self {
             source,
             receipt,
-            ledger: None,
+            in_hand: None,
         }
     }
 
-    /// Binds the body to the connection that sends it. [`listener::serve`](crate::listener::serve) does it
-    /// for every reply.
+    /// Binds the body to the request that it answers, and so to the connection that sends it.
+    /// [`listener::serve`](crate::listener::serve) does it for every reply.
     #[must_use]
-    pub fn bind(mut self, ledger: Ledger) -> Self {
-        self.ledger = Some(ledger);
+    pub fn bind(mut self, in_hand: InHand) -> Self {
+        self.in_hand = Some(in_hand);
         self
     }
 
-    /// The receipt, for the last chunk.
-    fn take_receipt(&mut self) -> Option<(Receipt, Ledger)> {
-        let ledger = self.ledger.clone()?;
-        Some((self.receipt.take()?, ledger))
+    /// What the last chunk carries.
+    fn sending(&mut self) -> Option<Sending> {
+        let in_hand = self.in_hand.take()?;
+        Some(Sending {
+            receipt: self.receipt.take(),
+            in_hand,
+        })
     }
 }
 
@@ -236,8 +246,8 @@ impl Body for ReplyBody {
                 }
             }
         };
-        let receipt = if is_last { self.take_receipt() } else { None };
-        Poll::Ready(Some(Ok(Frame::data(Chunk::new(slices, receipt)))))
+        let sending = if is_last { self.sending() } else { None };
+        Poll::Ready(Some(Ok(Frame::data(Chunk::new(slices, sending)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -255,8 +265,12 @@ impl Body for ReplyBody {
 
 impl Drop for ReplyBody {
     fn drop(&mut self) {
-        if let Some(ledger) = &self.ledger {
-            ledger.body_gone();
+        // Without a byte of a body it is sent with the next flush, which its head comes before.
+        if let Some(in_hand) = self.in_hand.take() {
+            written(Sending {
+                receipt: None,
+                in_hand,
+            });
         }
     }
 }

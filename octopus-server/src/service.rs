@@ -59,8 +59,8 @@ impl Service {
             (Refusal::Route(why), _) => reply::no_route(why),
             (Refusal::Error(error), Some(route)) => reply::refused(&error, route, form.media_type),
             (Refusal::Error(_) | Refusal::Gone, _) => {
-                peer.abort();
-                // Any response would be on its way before the connection ends, and this future with it.
+                peer.hang_up();
+                // Any response would be on its way before the request ends, and this future with it.
                 return future::pending().await;
             }
         };
@@ -202,7 +202,7 @@ enum Refusal {
     Host(HostInvalid),
     Route(NoRoute),
     Error(Error),
-    /// Nobody is there to answer, or too slow for one: the connection ends [D-32].
+    /// Nobody is there to answer, or too slow for one: the request ends [D-32].
     Gone,
 }
 

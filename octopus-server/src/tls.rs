@@ -17,7 +17,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use crate::{listener::Protocol, wire::Socket};
 
 /// What is spoken over TLS, the best first, as ALPN names it.
-const PROTOCOLS: [(&[u8], Protocol); 1] = [(b"http/1.1", Protocol::Http1)];
+const PROTOCOLS: [(&[u8], Protocol); 2] = [(b"h2", Protocol::Http2), (b"http/1.1", Protocol::Http1)];
 
 /// TLS 1.2 and 1.3 as a server, with one certificate for whatever name it is called by.
 ///

@@ -110,9 +110,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            self.ledger.received();
-        }
+        self.ledger.received(&buf.filled()[before..]);
         Poll::Ready(Ok(()))
     }
 }

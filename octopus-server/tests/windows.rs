@@ -13,7 +13,7 @@ use http_body::Body as _;
 use octopus_codec::{Body, pack};
 use octopus_core::{Format, Position, TopicPartition};
 use octopus_kafka::records::{BatchWriter, Compression, Reader};
-use octopus_server::{ledger::Ledger, send::ReplyBody};
+use octopus_server::{ledger::Ledger, listener::Protocol, send::ReplyBody};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -45,7 +45,7 @@ fn a_reply_over_2_mib_is_made_in_windows() {
         let Some(Body::Streamed(stream)) = packed.body else {
             panic!("a reply over 2 MiB is streamed");
         };
-        let mut body = Box::pin(ReplyBody::streamed(stream, None).bind(Ledger::new()));
+        let mut body = Box::pin(ReplyBody::streamed(stream, None).bind(Ledger::new(Protocol::Http1).begin()));
         let mut cx = Context::from_waker(Waker::noop());
         let mut length = 0;
         while let std::task::Poll::Ready(Some(frame)) = Pin::as_mut(&mut body).poll_frame(&mut cx) {

@@ -4,14 +4,17 @@ use std::{
     future::poll_fn,
     io,
     net::{Shutdown, SocketAddr},
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
 use http::{Request, Response};
-use hyper::{body::Incoming, server::conn::http1};
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+};
 use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::{
@@ -21,9 +24,14 @@ use tokio::{
     time,
 };
 
-use super::{Options, Peer, Protocol, Stage, request::Requests};
+use super::{
+    Options, Peer, Protocol, Stage,
+    multiplexed::{Multiplexed, Streams},
+    pace::{Late, Pace},
+    request::Requests,
+};
 use crate::{
-    ledger::{Ledger, Phase},
+    ledger::Ledger,
     left::left,
     send::ReplyBody,
     wire::{Socket, Wire},
@@ -31,6 +39,10 @@ use crate::{
 
 /// The time that a client has to take in the last reply and close, after we closed our side.
 const LINGER: Duration = Duration::from_secs(2);
+/// The bytes of one request's body that HTTP/2 takes ahead of whoever reads it: all that a request may have.
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// The same of all requests of a connection together.
+const CONNECTION_WINDOW: u32 = 256 * 1024;
 
 /// How a connection ended.
 enum Ending {
@@ -57,7 +69,7 @@ pub(super) async fn run<L, H, I, S, F>(
     H: Future<Output = io::Result<(I, Protocol)>>,
     I: AsyncRead + AsyncWrite + Unpin,
     S: Fn(Request<Incoming>, Peer) -> F,
-    F: Future<Output = Response<ReplyBody>>,
+    F: Future<Output = Response<ReplyBody>> + Send + 'static,
 {
     let socket = Arc::new(stream);
     match serve(&socket, addr, layer, service, options, stage.clone()).await {
@@ -71,7 +83,7 @@ pub(super) async fn run<L, H, I, S, F>(
     }
 }
 
-/// Runs hyper's connection. When it returns, all of that is dropped: the service's future, the reply, its
+/// Runs hyper's connection. When it returns, all of that is dropped: the service's futures, the replies, their
 /// receipts.
 async fn serve<L, H, I, S, F>(
     socket: &Arc<TcpStream>,
@@ -86,16 +98,15 @@ where
     H: Future<Output = io::Result<(I, Protocol)>>,
     I: AsyncRead + AsyncWrite + Unpin,
     S: Fn(Request<Incoming>, Peer) -> F,
-    F: Future<Output = Response<ReplyBody>>,
+    F: Future<Output = Response<ReplyBody>> + Send + 'static,
 {
-    let ledger = Ledger::new();
     let abort = Arc::new(Notify::new());
     let mut left = pin!(left(socket));
     let mut aborted = pin!(abort.notified());
     let mut stopped = pin!(reached(stage.clone(), Stage::Aborting));
     let mut draining = pin!(reached(stage, Stage::Draining));
 
-    let (stream, Protocol::Http1) = tokio::select! {
+    let (stream, protocol) = tokio::select! {
         biased;
         () = &mut left => return Ending::Left,
         () = &mut stopped => return Ending::Aborted,
@@ -103,7 +114,6 @@ where
             Ok(layered) => layered,
             Err(error) => {
                 tracing::debug!(%error, peer = %addr, "a connection's handshake failed");
-                let _ = SockRef::from(&**socket).shutdown(Shutdown::Write);
                 return Ending::Closed;
             }
         },
@@ -111,52 +121,124 @@ where
         () = options.clock.sleep(options.head_timeout) => return Ending::Idle,
     };
 
+    let ledger = Ledger::new(protocol);
     let requests = Requests {
         service,
         addr,
         local: socket.local_addr().unwrap_or(addr),
+        protocol,
         ledger: ledger.clone(),
         abort: abort.clone(),
         panicked: options.panicked,
     };
-    let mut connection =
-        pin!(builder(&options).serve_connection(TokioIo::new(Wire::new(stream, ledger.clone())), requests));
+    let stream = TokioIo::new(Wire::new(stream, ledger.clone()));
     let mut is_draining = false;
-    let mut is_idle = false;
-    let mut pace = Pace::new(&options);
-    let mut alarm = options.clock.sleep(options.keep_alive);
-    poll_fn(|cx| {
+    let call = |cx: &mut Context<'_>| {
         // Whoever left is known to have left before anything more is done for it.
         if left.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Ending::Left);
+            return Some(Call::Left);
         }
         if aborted.as_mut().poll(cx).is_ready() || stopped.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Ending::Aborted);
+            return Some(Call::Abort);
         }
         if !is_draining && draining.as_mut().poll(cx).is_ready() {
             is_draining = true;
-            is_idle = ledger.phase().0 == Phase::Idle;
-            connection.as_mut().graceful_shutdown();
+            return Some(Call::Drain);
         }
-        if let Poll::Ready(done) = connection.as_mut().poll(cx) {
-            if let Err(error) = done {
-                tracing::debug!(%error, "a connection ended");
+        None
+    };
+    let pace = Pace::new(&options, protocol, ledger);
+    match protocol {
+        Protocol::Http1 => {
+            let connection = http1(&options).serve_connection(stream, requests);
+            drive(pin!(connection), call, pace).await
+        }
+        Protocol::Http2 => {
+            let streams = Streams::default();
+            let connection = http2(&options, streams.clone()).serve_connection(stream, requests);
+            drive(pin!(Multiplexed::new(connection, streams)), call, pace).await
+        }
+    }
+}
+
+/// What a connection is told from outside.
+enum Call {
+    /// The client has left.
+    Left,
+    /// End at once.
+    Abort,
+    /// End when the requests in hand are answered.
+    Drain,
+}
+
+/// A connection as hyper serves it.
+pub(super) trait Served: Future<Output = hyper::Result<()>> {
+    /// No request is taken any more, and when those in hand are answered it ends.
+    fn graceful_shutdown(self: Pin<&mut Self>);
+}
+
+impl<I, S, F> Served for http1::Connection<TokioIo<Wire<I>>, Requests<S>>
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+    S: Fn(Request<Incoming>, Peer) -> F,
+    F: Future<Output = Response<ReplyBody>>,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I, S, F> Served for http2::Connection<TokioIo<Wire<I>>, Requests<S>, Streams>
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+    S: Fn(Request<Incoming>, Peer) -> F,
+    F: Future<Output = Response<ReplyBody>> + Send + 'static,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// Serves until the connection ends by itself, by a call, or by its pace.
+async fn drive(
+    mut connection: Pin<&mut impl Served>,
+    mut call: impl FnMut(&mut Context<'_>) -> Option<Call>,
+    mut pace: Pace<'_>,
+) -> Ending {
+    let mut is_ending = false;
+    poll_fn(|cx| {
+        let mut ends_now = match call(cx) {
+            Some(Call::Left) => return Poll::Ready(Ending::Left),
+            Some(Call::Abort) => return Poll::Ready(Ending::Aborted),
+            Some(Call::Drain) => !is_ending,
+            None => false,
+        };
+        loop {
+            let mut was_idle = false;
+            if ends_now {
+                is_ending = true;
+                was_idle = pace.is_idle();
+                pace.end();
+                connection.as_mut().graceful_shutdown();
             }
-            return Poll::Ready(if is_idle { Ending::Idle } else { Ending::Closed });
+            if let Poll::Ready(done) = connection.as_mut().poll(cx) {
+                if let Err(error) = done {
+                    tracing::debug!(%error, "a connection ended");
+                }
+                return Poll::Ready(if was_idle { Ending::Idle } else { Ending::Closed });
+            }
+            match pace.poll(cx) {
+                None => return Poll::Pending,
+                // It has time to say that it ends.
+                Some(Late::Idle) if !is_ending => ends_now = true,
+                Some(Late::Idle | Late::Busy | Late::Head) => return Poll::Ready(Ending::Idle),
+            }
         }
-        is_idle = false;
-        if let Some(limit) = pace.changed(&ledger) {
-            alarm = options.clock.sleep(limit);
-        }
-        if alarm.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Ending::Idle);
-        }
-        Poll::Pending
     })
     .await
 }
 
-fn builder(options: &Options) -> http1::Builder {
+fn http1(options: &Options) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         // `left` sees more than hyper's own look, which would also read the next request's bytes.
@@ -167,38 +249,15 @@ fn builder(options: &Options) -> http1::Builder {
     builder
 }
 
-/// The limits on the time of each phase of a connection [D-32].
-struct Pace {
-    head_timeout: Duration,
-    keep_alive: Duration,
-    busy_timeout: Duration,
-    changes: u64,
-}
-
-impl Pace {
-    /// The pace of a new connection, which is idle.
-    const fn new(options: &Options) -> Self {
-        Self {
-            head_timeout: options.head_timeout,
-            keep_alive: options.keep_alive,
-            busy_timeout: options.busy_timeout,
-            changes: 0,
-        }
-    }
-
-    /// The time that a phase may last which the connection has just entered.
-    fn changed(&mut self, ledger: &Ledger) -> Option<Duration> {
-        let (phase, changes) = ledger.phase();
-        if changes == self.changes {
-            return None;
-        }
-        self.changes = changes;
-        Some(match phase {
-            Phase::Idle => self.keep_alive,
-            Phase::Head => self.head_timeout,
-            Phase::Busy | Phase::Ending => self.busy_timeout,
-        })
-    }
+fn http2(options: &Options, streams: Streams) -> http2::Builder<Streams> {
+    let head_bytes = u32::try_from(options.head_bytes).unwrap_or(u32::MAX);
+    let mut builder = http2::Builder::new(streams);
+    builder
+        .max_concurrent_streams(options.max_streams)
+        .max_header_list_size(head_bytes)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    builder
 }
 
 /// Completes once the service is at `stage`, or past it, or gone.
@@ -206,9 +265,11 @@ async fn reached(mut service: watch::Receiver<Stage>, stage: Stage) {
     let _ = service.wait_for(|at| *at >= stage).await;
 }
 
-/// Waits for the client to close, and throws away what it still sends. A socket that is closed over unread
+/// Closes our side, waits for the client to close its own, and throws away what it still sends. A socket that is closed over unread
 /// bytes sends a reset, which can overtake the last reply.
 async fn linger(socket: &TcpStream, stage: watch::Receiver<Stage>) {
+    // hyper leaves it open where it ends by an error.
+    let _ = SockRef::from(socket).shutdown(Shutdown::Write);
     let drained = async {
         let mut scrap = vec![0; 8192];
         while socket.readable().await.is_ok() {

@@ -1,7 +1,7 @@
 //! One request of a connection: from its head to the reply's start.
 
 use std::{
-    convert::Infallible,
+    fmt,
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -9,12 +9,16 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::{Request, Response};
+use http::{Method, Request, Response, header::CONTENT_LENGTH};
+use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::OwnedNotified};
 
-use super::Peer;
-use crate::{ledger::Ledger, send::ReplyBody};
+use super::{Peer, Protocol};
+use crate::{
+    ledger::{InHand, Ledger},
+    send::ReplyBody,
+};
 
 /// A connection's requests, as hyper asks them.
 #[derive(Debug)]
@@ -22,6 +26,7 @@ pub(super) struct Requests<S> {
     pub(super) service: S,
     pub(super) addr: SocketAddr,
     pub(super) local: SocketAddr,
+    pub(super) protocol: Protocol,
     pub(super) ledger: Ledger,
     pub(super) abort: Arc<Notify>,
     pub(super) panicked: fn() -> Response<ReplyBody>,
@@ -33,37 +38,60 @@ where
     F: Future<Output = Response<ReplyBody>>,
 {
     type Response = Response<ReplyBody>;
-    type Error = Infallible;
+    type Error = Cut;
     type Future = Answer<F>;
 
     fn call(&self, request: Request<Incoming>) -> Answer<F> {
-        let number = self.ledger.begin();
-        let peer = Peer::new(
-            self.addr,
-            self.local,
-            self.ledger.clone(),
-            number,
-            self.abort.clone(),
-        );
+        let in_hand = self.ledger.begin();
+        let cut = Arc::new(Notify::new());
+        let peer = Peer {
+            addr: self.addr,
+            local: self.local,
+            protocol: self.protocol,
+            request: in_hand.watch(),
+            abort: self.abort.clone(),
+            cut: cut.clone(),
+        };
+        let is_http_2 = self.protocol == Protocol::Http2;
         Answer {
+            // HTTP/1's own side leaves out the body of a reply to HEAD.
+            is_bare: is_http_2 && request.method() == Method::HEAD,
+            cut: is_http_2.then(|| Box::pin(cut.notified_owned())),
             work: caught(|| Box::pin((self.service)(request, peer))),
-            ledger: self.ledger.clone(),
+            in_hand: Some(in_hand),
             panicked: self.panicked,
         }
     }
 }
+
+/// A request that ends without an answer, and its stream of HTTP/2 with it.
+#[derive(Debug)]
+pub(super) struct Cut;
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no answer")
+    }
+}
+
+impl std::error::Error for Cut {}
 
 /// The service's answer to one request. A panic in it becomes a reply, and ends there.
 #[derive(Debug)]
 pub(super) struct Answer<F> {
     /// `None` once it has panicked.
     work: Option<Pin<Box<F>>>,
-    ledger: Ledger,
+    /// Ready once there is to be no answer.
+    cut: Option<Pin<Box<OwnedNotified>>>,
+    /// Moves to the reply.
+    in_hand: Option<InHand>,
+    /// The reply is to have no body.
+    is_bare: bool,
     panicked: fn() -> Response<ReplyBody>,
 }
 
 impl<F: Future<Output = Response<ReplyBody>>> Future for Answer<F> {
-    type Output = Result<Response<ReplyBody>, Infallible>;
+    type Output = Result<Response<ReplyBody>, Cut>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let response = match self
@@ -71,7 +99,13 @@ impl<F: Future<Output = Response<ReplyBody>>> Future for Answer<F> {
             .as_mut()
             .and_then(|work| caught(|| work.as_mut().poll(cx)))
         {
-            Some(Poll::Pending) => return Poll::Pending,
+            Some(Poll::Pending) => {
+                let cut = self.cut.as_mut();
+                return match cut.map(|cut| cut.as_mut().poll(cx)) {
+                    Some(Poll::Ready(())) => Poll::Ready(Err(Cut)),
+                    Some(Poll::Pending) | None => Poll::Pending,
+                };
+            }
             Some(Poll::Ready(response)) => response,
             None => {
                 tracing::error!("a request panicked");
@@ -80,8 +114,23 @@ impl<F: Future<Output = Response<ReplyBody>>> Future for Answer<F> {
                 (self.panicked)()
             }
         };
-        Poll::Ready(Ok(response.map(|body| body.bind(self.ledger.clone()))))
+        let mut response = if self.is_bare { bare(response) } else { response };
+        if let Some(in_hand) = self.in_hand.take() {
+            response = response.map(|body| body.bind(in_hand));
+        }
+        Poll::Ready(Ok(response))
     }
+}
+
+/// The reply without its body, whose length it still tells.
+fn bare(response: Response<ReplyBody>) -> Response<ReplyBody> {
+    let (mut head, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact().filter(|length| *length > 0) {
+        head.headers
+            .entry(CONTENT_LENGTH)
+            .or_insert_with(|| length.into());
+    }
+    Response::from_parts(head, ReplyBody::empty())
 }
 
 /// What `work` returns, `None` if it panics. What it was at is not used again, but to be dropped.

@@ -1,6 +1,7 @@
 use std::sync::mpsc;
 
 use super::*;
+use crate::{ledger::Ledger, listener::Protocol};
 
 fn a_receipt() -> (Receipt, mpsc::Receiver<Fate>) {
     let (tell, told) = mpsc::channel();
@@ -29,10 +30,10 @@ fn a_receipt_says_one_thing() {
 /// [RP-05]
 #[test]
 fn a_reply_is_delivered_by_the_flush_after_its_last_byte() {
-    let ledger = Ledger::new();
+    let ledger = Ledger::new(Protocol::Http1);
     let (receipt, told) = a_receipt();
     let slices = ["ab", "", "cde"].map(|slice| Bytes::from_static(slice.as_bytes()));
-    let mut body = ReplyBody::whole(slices, Some(receipt)).bind(ledger.clone());
+    let mut body = ReplyBody::whole(slices, Some(receipt)).bind(ledger.begin());
     assert!(!body.is_end_stream());
     assert_eq!(body.size_hint().exact(), Some(5));
 
@@ -66,16 +67,16 @@ fn a_reply_that_falls_anywhere_is_dropped() {
     drop(whole(receipt));
     assert_eq!(told.iter().collect::<Vec<_>>(), [Fate::Dropped]);
 
-    let ledger = Ledger::new();
+    let ledger = Ledger::new(Protocol::Http1);
     let (receipt, told) = a_receipt();
-    let mut chunk = frame(&mut whole(receipt).bind(ledger.clone())).unwrap();
+    let mut chunk = frame(&mut whole(receipt).bind(ledger.begin())).unwrap();
     chunk.advance(4);
     drop(chunk);
     ledger.flushed();
     assert_eq!(told.iter().collect::<Vec<_>>(), [Fate::Dropped]);
 
     let (receipt, told) = a_receipt();
-    let mut chunk = frame(&mut whole(receipt).bind(ledger.clone())).unwrap();
+    let mut chunk = frame(&mut whole(receipt).bind(ledger.begin())).unwrap();
     chunk.advance(5);
     ledger.close();
     assert_eq!(told.iter().collect::<Vec<_>>(), [Fate::Dropped]);
@@ -104,9 +105,9 @@ fn a_streamed_body_knows_its_last_window_and_makes_few_ahead() {
             Bytes::from_static(window.as_bytes())
         });
     let made = move || made.load(std::sync::atomic::Ordering::Relaxed);
-    let ledger = Ledger::new();
+    let ledger = Ledger::new(Protocol::Http1);
     let (receipt, told) = a_receipt();
-    let mut body = ReplyBody::streamed(windows, Some(receipt)).bind(ledger.clone());
+    let mut body = ReplyBody::streamed(windows, Some(receipt)).bind(ledger.begin());
     assert_eq!(body.size_hint().exact(), None);
     assert_eq!(made(), 2);
 

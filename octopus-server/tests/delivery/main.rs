@@ -4,8 +4,12 @@
 
 mod client;
 mod counted;
+mod floods;
+mod frames;
+mod http2;
 mod leave;
 mod limits;
+mod over;
 mod panic;
 mod read;
 mod server;

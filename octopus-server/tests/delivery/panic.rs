@@ -10,11 +10,11 @@ use crate::{
 #[tokio::test]
 async fn a_panic_is_a_500_and_touches_nothing_else() {
     let mut server = Server::start().await;
-    let mut other = Client::connect(&server).await;
+    let mut other = Client::connect(server.door).await;
     other.get("/wait/10?7").await;
     server.started().await;
 
-    let mut client = Client::connect(&server).await;
+    let mut client = Client::connect(server.door).await;
     client.send(get("/panic/0?1") + &get("/one/10?2")).await;
     let reply = client.reply().await;
     assert!(reply.head.starts_with("HTTP/1.1 500"), "{}", reply.head);

@@ -24,6 +24,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::over::{Over, tls};
+
 /// Long enough for anything that is to come.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// Long enough for what is not to come to have come.
@@ -39,8 +41,15 @@ pub(crate) enum Told {
     Fate(Fate),
 }
 
-pub(crate) struct Server {
+/// Where a server is, and what it speaks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Door {
     pub(crate) addr: SocketAddr,
+    pub(crate) over: Over,
+}
+
+pub(crate) struct Server {
+    pub(crate) door: Door,
     pub(crate) shutdown: Arc<Notify>,
     pub(crate) task: JoinHandle<()>,
     pub(crate) service: Service,
@@ -53,7 +62,25 @@ impl Server {
     }
 
     pub(crate) async fn with(options: Options) -> Self {
-        Self::layered(options, |socket| future::ready(Ok((socket, Protocol::Http1)))).await
+        Self::with_over(options, Over::Http1).await
+    }
+
+    pub(crate) async fn over(over: Over) -> Self {
+        Self::with_over(Options::default(), over).await
+    }
+
+    pub(crate) async fn with_over(options: Options, over: Over) -> Self {
+        let mut server = match over {
+            Over::Http1 => {
+                Self::layered(options, |socket| future::ready(Ok((socket, Protocol::Http1)))).await
+            }
+            Over::Https1 | Over::Http2 => {
+                let tls = tls();
+                Self::layered(options, move |socket| tls.clone().accept(socket)).await
+            }
+        };
+        server.door.over = over;
+        server
     }
 
     pub(crate) async fn layered<L, H, I>(options: Options, layer: L) -> Self
@@ -76,7 +103,10 @@ impl Server {
             listener::serve_layered(listener, layer, answer, options, stop.notified()).await;
         });
         Self {
-            addr,
+            door: Door {
+                addr,
+                over: Over::Http1,
+            },
             task,
             shutdown,
             service,
@@ -167,7 +197,7 @@ impl Service {
         let (kind, length) = uri.path()[1..].split_once('/').unwrap();
         let (kind, length): (_, usize) = (kind.to_owned(), length.parse().unwrap());
 
-        self.tell.send((id, Told::Started(peer))).unwrap();
+        self.tell.send((id, Told::Started(peer.clone()))).unwrap();
         let mut work = Work {
             id,
             tell: self.tell.clone(),
@@ -199,6 +229,10 @@ impl Service {
             "empty" => {
                 receipt.delivered();
                 ReplyBody::empty()
+            }
+            "cut" => {
+                peer.hang_up();
+                future::pending().await
             }
             "panic" => panic!("as it was asked to"),
             other => panic!("{other}"),

@@ -6,8 +6,9 @@ use octopus_server::send::Fate;
 use tokio::task::JoinSet;
 
 use crate::{
-    client::{Client, get},
+    client::Client,
     counted::counted,
+    over::Over,
     server::{Server, Told},
 };
 
@@ -17,36 +18,58 @@ const CLIENTS: u64 = 6;
 /// [RP-05]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_reads_all_and_closes_at_once_has_its_reply_delivered() {
-    read_all_and_close(true).await;
+    read_all_and_close(counted(true).await.0, 3_000).await;
 }
 
 /// [RP-05]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn so_has_one_whose_reply_is_copied() {
-    read_all_and_close(false).await;
+    read_all_and_close(counted(false).await.0, 3_000).await;
 }
 
 /// [RP-04] [RP-05]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_leaves_anywhere_has_one_fate_told_and_the_right_one() {
-    leave_anywhere(true).await;
+    leave_anywhere(counted(true).await.0).await;
 }
 
 /// [RP-04] [RP-05]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_leaves_anywhere_in_a_copy_has_one_fate_told_and_the_right_one() {
-    leave_anywhere(false).await;
+    leave_anywhere(counted(false).await.0).await;
 }
 
-async fn read_all_and_close(is_vectored: bool) {
-    const REQUESTS: u64 = 3_000;
-    let (server, _) = counted(is_vectored).await;
-    let addr = server.addr;
+/// [RP-05]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_has_one_over_tls() {
+    read_all_and_close(Server::over(Over::Https1).await, 1_000).await;
+}
+
+/// [RP-05]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_has_one_over_http_2() {
+    read_all_and_close(Server::over(Over::Http2).await, 1_000).await;
+}
+
+/// [RP-04] [RP-05]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_leaves_anywhere_over_tls_has_one_fate_told_and_the_right_one() {
+    leave_anywhere(Server::over(Over::Https1).await).await;
+}
+
+/// [RP-04] [RP-05]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_leaves_anywhere_over_http_2_has_one_fate_told_and_the_right_one() {
+    leave_anywhere(Server::over(Over::Http2).await).await;
+}
+
+async fn read_all_and_close(server: Server, requests: u64) {
+    let door = server.door;
     let mut clients = JoinSet::new();
     for first in 0..CLIENTS {
         clients.spawn(async move {
-            for id in (first..REQUESTS).step_by(6) {
-                let mut client = Client::with_window(addr, 1 << 20).await;
+            for id in (first..requests).step_by(6) {
+                let mut client = Client::with_window(door, 1 << 20).await;
                 let length = if id % 2 == 0 { 100 } else { 1_000_000 };
                 client.get(&format!("/one/{length}?{id}")).await;
                 let mut left = length;
@@ -64,18 +87,17 @@ async fn read_all_and_close(is_vectored: bool) {
         done.unwrap();
     }
     let fates = fates(server).await;
-    assert_eq!(fates.len() as u64, REQUESTS);
+    assert_eq!(fates.len() as u64, requests);
     assert!(fates.values().all(|fate| *fate == Fate::Delivered));
 }
 
-async fn leave_anywhere(is_vectored: bool) {
+async fn leave_anywhere(server: Server) {
     const REQUESTS: u64 = 900;
     const LENGTH: usize = 2 * 1024 * 1024;
     /// The most that the two kernels hold of a reply: after that it may count as delivered.
     const HELD: usize = 450_000;
 
-    let (server, _) = counted(is_vectored).await;
-    let addr = server.addr;
+    let door = server.door;
     let mut clients = JoinSet::new();
     for first in 0..CLIENTS {
         clients.spawn(async move {
@@ -83,9 +105,11 @@ async fn leave_anywhere(is_vectored: bool) {
             for id in (first..REQUESTS).step_by(6) {
                 let mut dice = Dice(id);
                 let kind = ["one", "slices", "streamed"][dice.throw(3)];
-                let mut client = Client::with_window(addr, 64 * 1024).await;
-                let behind = ["", "", "GET /one/1"][dice.throw(3)];
-                client.send(get(&format!("/{kind}/{LENGTH}?{id}")) + behind).await;
+                let mut client = Client::with_window(door, 64 * 1024).await;
+                client.get(&format!("/{kind}/{LENGTH}?{id}")).await;
+                if dice.throw(3) == 0 && door.over != Over::Http2 {
+                    client.begin().await;
+                }
                 let wanted = match dice.throw(4) {
                     0 => LENGTH,
                     1 => 1,

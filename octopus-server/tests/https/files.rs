@@ -55,6 +55,11 @@ impl Files {
 
     /// A server without a Kafka that shows what they hold.
     pub(crate) async fn serve(&self, more: &[&str]) -> Server {
+        self.serve_on("", more).await
+    }
+
+    /// A server on a Kafka that shows what they hold.
+    pub(crate) async fn serve_on(&self, bootstrap: &str, more: &[&str]) -> Server {
         let (certificate, key) = (self.certificate(), self.key());
         let mut flags = vec![
             "--tls-cert",
@@ -63,6 +68,6 @@ impl Files {
             key.to_str().unwrap(),
         ];
         flags.extend(more);
-        Server::start("", &flags).await
+        Server::start(bootstrap, &flags).await
     }
 }
