@@ -47,6 +47,8 @@ pub struct Config {
     pub limits: Limits,
     /// The most connections at once.
     pub max_connections: usize,
+    /// The most of them of one address.
+    pub max_connections_per_address: usize,
     /// A filter of `tracing` for the log.
     pub log: String,
     /// How a line of the log is written.
@@ -110,6 +112,9 @@ impl Config {
             auth,
             limits,
             max_connections: flags.max_connections,
+            max_connections_per_address: flags
+                .max_connections_per_address
+                .unwrap_or_else(|| flags.max_connections.div_ceil(2)),
             log: flags.log,
             log_format: flags.log_format,
         })

@@ -1,5 +1,6 @@
 //! The accept loop: one task a connection, a bound on their number, and an end that leaves none behind.
 
+mod addresses;
 mod connection;
 mod multiplexed;
 mod pace;
@@ -26,6 +27,7 @@ use tokio::{
     time,
 };
 
+use self::addresses::Addresses;
 pub use self::peer::Peer;
 use crate::{
     clock::{Clock, SystemClock},
@@ -39,6 +41,8 @@ use crate::{
 pub struct Options {
     /// The connections held at once. More wait in the kernel's backlog until one ends.
     pub max_connections: usize,
+    /// Those that one address holds at once, or one network of IPv6 (/64); more are closed as they come.
+    pub max_connections_per_address: usize,
     /// The bytes by which a request's head must be whole, at least 8192, else it is answered with a bare 431. In HTTP/1
     /// what the last read brought beyond them, at most as much again, is not held against it.
     pub head_bytes: usize,
@@ -65,6 +69,7 @@ impl Default for Options {
         let limits = Limits::default();
         Self {
             max_connections: 10_000,
+            max_connections_per_address: 5_000,
             head_bytes: 16 * 1024,
             max_streams: 100,
             clock: Arc::new(SystemClock),
@@ -131,17 +136,22 @@ pub async fn serve_layered<L, H, I, S, F>(
     let (stage, _) = watch::channel(Stage::Serving);
     let mut connections = JoinSet::new();
     let mut door = Door::new(listener, options.max_connections);
+    let addresses = Addresses::new(options.max_connections_per_address);
     loop {
         tokio::select! {
             biased;
             () = &mut shutdown => break,
             Some(ended) = connections.join_next(), if !connections.is_empty() => log(ended),
             (stream, addr, place) = door.next() => {
+                let Some(own) = addresses.place(addr.ip()) else {
+                    tracing::debug!(peer = %addr, "an address has no place left for a connection");
+                    continue;
+                };
                 let (layer, service, stage) = (layer.clone(), service.clone(), stage.subscribe());
                 let options = options.clone();
                 connections.spawn(async move {
                     connection::run(stream, addr, layer, service, options, stage).await;
-                    drop(place);
+                    drop((place, own));
                 });
             }
         }

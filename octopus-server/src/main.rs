@@ -74,6 +74,7 @@ async fn serve(config: Config, files: Files) -> Result<(), Box<dyn Error + Send 
     let mut builder = Server::builder(tokens)
         .limits(config.limits)
         .max_connections(config.max_connections)
+        .max_connections_per_address(config.max_connections_per_address)
         .makes_topics(dev.is_some());
     if !servers.is_empty() {
         let cluster = process::cluster(servers, files.security, config.group_protocol);

@@ -144,6 +144,12 @@ impl Builder {
         self
     }
 
+    /// The connections that one address holds at once, or one network of IPv6 (/64), by default 5,000.
+    pub fn max_connections_per_address(mut self, most: usize) -> Self {
+        self.options.max_connections_per_address = most;
+        self
+    }
+
     /// Starts the engine.
     #[must_use]
     pub fn start(self) -> Server {

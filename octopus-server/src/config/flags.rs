@@ -54,6 +54,16 @@ pub(super) struct Flags {
         help_heading = "Service"
     )]
     pub(super) max_connections: usize,
+    /// Connections of one address, or of one IPv6 network (/64), held at once; more are closed [default: half of
+    /// --max-connections]
+    #[arg(
+        long,
+        env = "OCTOPUS_MAX_CONNECTIONS_PER_ADDRESS",
+        value_name = "N",
+        value_parser = count,
+        help_heading = "Service"
+    )]
+    pub(super) max_connections_per_address: Option<usize>,
     /// How long a connection is kept without a request
     #[arg(
         long,

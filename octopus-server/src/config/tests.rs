@@ -37,6 +37,7 @@ fn the_defaults_are_the_specifications() {
             auth: Auth::Tokens("/etc/tokens".into()),
             limits: Limits::default(),
             max_connections: 10_000,
+            max_connections_per_address: 5_000,
             log: "info".to_owned(),
             log_format: LogFormat::Text,
         }
@@ -93,6 +94,7 @@ fn every_flag_reaches_its_setting() {
         "--idle-rejoin-ms=0",
         "--keep-alive-ms=12",
         "--max-connections=13",
+        "--max-connections-per-address=14",
         "--namespaces=registry",
         "--log=warn,octopus_server=debug",
         "--log-format=json",
@@ -134,6 +136,7 @@ fn every_flag_reaches_its_setting() {
             auth: Auth::Tokens("t".into()),
             limits,
             max_connections: 13,
+            max_connections_per_address: 14,
             log: "warn,octopus_server=debug".to_owned(),
             log_format: LogFormat::Json,
         }
@@ -318,7 +321,7 @@ fn a_variable_stands_where_its_flag_does_not() {
 }
 
 /// The flags that have a variable.
-const VARIABLES: [(&str, &str); 34] = [
+const VARIABLES: [(&str, &str); 35] = [
     ("kafka-group-protocol", "KAFKA_GROUP_PROTOCOL"),
     ("kafka-security-protocol", "KAFKA_SECURITY_PROTOCOL"),
     ("kafka-sasl-mechanism", "KAFKA_SASL_MECHANISM"),
@@ -351,6 +354,10 @@ const VARIABLES: [(&str, &str); 34] = [
     ("idle-rejoin-ms", "OCTOPUS_IDLE_REJOIN_MS"),
     ("keep-alive-ms", "OCTOPUS_KEEP_ALIVE_MS"),
     ("max-connections", "OCTOPUS_MAX_CONNECTIONS"),
+    (
+        "max-connections-per-address",
+        "OCTOPUS_MAX_CONNECTIONS_PER_ADDRESS",
+    ),
     ("log", "OCTOPUS_LOG"),
     ("log-format", "OCTOPUS_LOG_FORMAT"),
 ];

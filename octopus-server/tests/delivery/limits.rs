@@ -15,7 +15,7 @@ use tokio::{
 use crate::{
     client::{Client, get},
     over::Over,
-    server::{A_WHILE, Server},
+    server::{A_WHILE, SOON, Server},
 };
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -157,6 +157,38 @@ async fn connections_past_the_limit_wait_for_a_place() {
     assert!(timeout(A_WHILE, third.stream.tcp().readable()).await.is_err());
     held.pop();
     assert_eq!(third.reply().await.body.len(), 10);
+}
+
+#[tokio::test]
+async fn connections_past_those_of_an_address_are_closed() {
+    let mut options = Options::default();
+    options.max_connections_per_address = 2;
+    let server = Server::with(options).await;
+    let mut held = [
+        Client::connect(server.door).await,
+        Client::connect(server.door).await,
+    ];
+    for client in &mut held {
+        client.get("/one/10").await;
+        client.reply().await;
+    }
+    Client::connect(server.door).await.is_closed().await;
+    let [mut first, second] = held;
+    first.get("/one/10").await;
+    first.reply().await;
+    drop(second);
+    // Its place is free once the server has noticed.
+    let served = async {
+        loop {
+            let mut client = Client::connect(server.door).await;
+            if timeout(A_WHILE, client.is_closed_or_reset()).await.is_err() {
+                client.get("/one/10").await;
+                return client.reply().await;
+            }
+        }
+    };
+    let reply = timeout(SOON, served).await.expect("a place");
+    assert_eq!(reply.body.len(), 10);
 }
 
 #[tokio::test]
