@@ -91,6 +91,8 @@ pub enum Error {
     NamespaceFull(usize),
     /// The user has this many fetches in progress, the most there may be [LI-01].
     UserFetches(usize),
+    /// The user has this many requests in progress, the most there may be.
+    UserRequests(usize),
     /// The fetch got no turn within its wait [LI-05].
     NoTurn,
     /// The cluster throttled the request [ER-04].
@@ -162,6 +164,7 @@ impl Error {
             | Self::TotalInstances(_)
             | Self::NamespaceFull(_)
             | Self::UserFetches(_)
+            | Self::UserRequests(_)
             | Self::NoTurn
             | Self::Throttled
             | Self::ProducerFull => ErrorCode::TooManyRequests,
@@ -182,7 +185,11 @@ impl Error {
     pub const fn retry_after(&self) -> Option<Duration> {
         if matches!(
             self,
-            Self::UserFetches(_) | Self::NoTurn | Self::Throttled | Self::ProducerFull
+            Self::UserFetches(_)
+                | Self::UserRequests(_)
+                | Self::NoTurn
+                | Self::Throttled
+                | Self::ProducerFull
         ) {
             Some(Duration::from_secs(1))
         } else {
@@ -263,6 +270,7 @@ impl fmt::Display for Error {
             Self::UserInstances(most) => write!(f, "The user holds {most} consumer instances already; delete one first"),
             Self::TotalInstances(most) => write!(f, "The service holds {most} consumer instances already; retry later"),
             Self::NamespaceFull(most) => write!(f, "The namespace holds {most} topics, and may not hold more; delete one first"),
+            Self::UserRequests(most) => write!(f, "The user has {most} requests in progress already; retry when one has ended"),
             Self::UserFetches(most) => write!(f, "The user has {most} fetches in progress already; retry when one has ended"),
             Self::NoTurn => f.write_str("The fetch got no turn within its wait; retry, or wait longer"),
             Self::Throttled => f.write_str("The cluster throttled the request; retry"),
@@ -398,6 +406,10 @@ mod tests {
     fn a_refusal_that_a_wait_cures_says_when_to_retry() {
         assert_eq!(Error::NoTurn.retry_after(), Some(Duration::from_secs(1)));
         assert_eq!(Error::UserFetches(2).retry_after(), Some(Duration::from_secs(1)));
+        assert_eq!(
+            Error::UserRequests(64).retry_after(),
+            Some(Duration::from_secs(1))
+        );
         assert_eq!(Error::Throttled.retry_after(), Some(Duration::from_secs(1)));
         assert_eq!(Error::ProducerFull.retry_after(), Some(Duration::from_secs(1)));
         assert_eq!(Error::UserInstances(4).retry_after(), None);

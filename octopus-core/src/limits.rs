@@ -40,6 +40,9 @@ pub struct Limits {
     pub max_polls: usize,
     /// The fetches that one user has in progress [LI-01].
     pub max_fetches_per_user: usize,
+    /// The requests that one user has in progress, from the token's check to the answer: more than any client has with
+    /// four instances and a few writers. Not a limit of the specification.
+    pub max_requests_per_user: usize,
     /// The topics of a namespace, and so the items of a list in a request [NS-06] [CT-06].
     pub max_topics: usize,
     /// The bytes of bodies with records to write that the service holds, each until its records are written. Not a limit
@@ -100,6 +103,7 @@ impl Default for Limits {
             max_instances_per_user: 4,
             max_polls: 3,
             max_fetches_per_user: 2,
+            max_requests_per_user: 64,
             max_topics: 50,
             produce_bytes: 64 * 1024 * 1024,
             produce_bytes_per_user: 16 * 1024 * 1024,

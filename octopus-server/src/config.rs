@@ -167,6 +167,7 @@ fn limits(flags: &Flags) -> Limits {
     limits.max_instances_per_user = flags.max_instances_per_user;
     limits.max_polls = flags.max_polls;
     limits.max_fetches_per_user = flags.max_fetches_per_user;
+    limits.max_requests_per_user = flags.max_requests_per_user;
     limits.idle_timeout = Duration::from_millis(flags.instance_timeout_ms);
     limits.reap_interval = Duration::from_millis(flags.reap_interval_ms);
     limits.lock_wait = Duration::from_millis(flags.lock_wait_ms);

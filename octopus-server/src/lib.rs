@@ -5,6 +5,7 @@ pub mod base_uri;
 pub mod body;
 pub mod clock;
 pub mod config;
+mod crowds;
 pub mod dev;
 mod driver;
 pub mod headers;

@@ -11,30 +11,23 @@ use octopus_server::{
     process::{self, Files, Signals},
     topics::RegistryTopics,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime::Runtime};
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let ended = Config::parse(env::args_os()).and_then(|config| {
-        let files = Files::read(&config)?;
-        process::log(&config)?;
-        Ok((files, config))
-    });
-    let (files, config) = match ended {
-        Ok(ready) => ready,
+    let (config, files) = match process::begin(env::args_os()) {
+        Ok(begun) => begun,
         Err(stop) => return process::stopped(&stop),
     };
-    let served = tokio::runtime::Runtime::new()
-        .map_err(Into::into)
-        .and_then(|runtime| {
-            let served = runtime.block_on(serve(config, files));
-            // What still runs is work that nobody waits for any more.
-            runtime.shutdown_background();
-            served
-        });
+    let served = Runtime::new().map_err(Into::into).and_then(|runtime| {
+        let served = runtime.block_on(serve(config, files));
+        // What still runs is work that nobody waits for any more.
+        runtime.shutdown_background();
+        served
+    });
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -54,19 +47,18 @@ async fn serve(config: Config, files: Files) -> Result<(), Box<dyn Error + Send 
     let servers = match config.kafka {
         Kafka::Cluster(servers) => servers,
         Kafka::Dev { listen, data } => {
-            let started = Dev::start(listen, data)
-                .await
-                .map_err(|e| format!("--dev: {e}"))?;
-            vec![dev.insert(started).kafka().to_string()]
+            let started = Dev::start(listen, data).await;
+            let started = dev.insert(started.map_err(|e| format!("--dev: {e}"))?);
+            vec![started.kafka().to_string()]
         }
         Kafka::None => {
             tracing::warn!("no --bootstrap-servers: creates answer 50002");
             Vec::new()
         }
     };
-    let tokens: Arc<dyn TokenCheck> = match (files.tokens, &dev) {
-        (Some(tokens), _) => tokens,
-        (None, dev) => {
+    let tokens: Arc<dyn TokenCheck> = match files.tokens {
+        Some(tokens) => tokens,
+        None => {
             let line = dev.as_ref().map(Dev::tokens).unwrap_or_default();
             Arc::new(Tokens::parse(&line, SystemTime::now)?)
         }
@@ -86,9 +78,8 @@ async fn serve(config: Config, files: Files) -> Result<(), Box<dyn Error + Send 
         }
         builder = builder.cluster(cluster);
     }
-    let mut scheme = "http";
+    let scheme = if files.tls.is_some() { "https" } else { "http" };
     if let (Some(https), Some(tls)) = (config.https, files.tls) {
-        scheme = "https";
         process::renew_at_hangup(https, tls.clone())?;
         builder = builder.tls(tls);
     }

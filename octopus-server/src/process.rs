@@ -3,6 +3,7 @@
 mod https;
 
 use std::{
+    ffi::OsString,
     fmt, fs,
     io::{self, IsTerminal, Write},
     path::Path,
@@ -40,6 +41,18 @@ pub fn stopped(stop: &Stop) -> ExitCode {
         Stop::Refused(line) => say(io::stderr(), &format!("{line}\n")),
     }
     ExitCode::from(stop.status())
+}
+
+/// Reads the command line and the files that it names, and begins the log.
+///
+/// # Errors
+///
+/// Where the program ends before it serves: for what was only asked, and for a bad flag or file.
+pub fn begin(args: impl IntoIterator<Item = OsString>) -> Result<(Config, Files), Stop> {
+    let config = Config::parse(args)?;
+    let files = Files::read(&config)?;
+    log(&config)?;
+    Ok((config, files))
 }
 
 /// What the files hold that the flags name.

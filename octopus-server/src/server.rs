@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use crate::{
     base_uri::Scheme,
     clock::{Clock, SystemClock},
+    crowds::Crowds,
     driver::Driver,
     keys::Keys,
     listener::{self, Options, Peer},
@@ -187,6 +188,7 @@ impl Builder {
             writer,
             grace: limits.shutdown_grace,
             tokens,
+            crowds: Crowds::new(limits.max_requests_per_user),
             scheme: if tls.is_some() {
                 Scheme::Https
             } else {

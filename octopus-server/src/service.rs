@@ -15,6 +15,7 @@ use crate::{
     base_uri::{HostInvalid, Origin, Scheme},
     body::{self, Bound},
     clock::Clock,
+    crowds::Crowds,
     driver::{Answer, Delivery, Driver},
     headers::{self, Accept, V2},
     listener::Peer,
@@ -33,6 +34,7 @@ pub(crate) struct Service {
     pub(crate) namespaces: Namespaces,
     pub(crate) writer: Writer,
     pub(crate) tokens: Arc<dyn TokenCheck>,
+    pub(crate) crowds: Crowds,
     pub(crate) scheme: Scheme,
     pub(crate) max_topics: usize,
     pub(crate) clock: Arc<dyn Clock>,
@@ -92,6 +94,7 @@ impl Service {
         form.media_type = target.media_type();
         let credentials = headers::credentials(&head.headers)?;
         let caller = self.tokens.check(&credentials).await.map_err(Error::from)?;
+        let _place = self.crowds.enter(caller.subject)?;
         if target.takes_body() {
             headers::content_type(&head.headers)?;
         }

@@ -162,6 +162,16 @@ pub(super) struct Flags {
         help_heading = "Limits"
     )]
     pub(super) max_fetches_per_user: usize,
+    /// Requests of any kind that one user has in progress
+    #[arg(
+        long,
+        env = "OCTOPUS_MAX_REQUESTS_PER_USER",
+        value_name = "N",
+        default_value = "64",
+        value_parser = count,
+        help_heading = "Limits"
+    )]
+    pub(super) max_requests_per_user: usize,
 
     /// Idle time after which an instance is closed
     #[arg(

@@ -87,6 +87,7 @@ fn every_flag_reaches_its_setting() {
         "--max-instances-per-user=4",
         "--max-polls=5",
         "--max-fetches-per-user=6",
+        "--max-requests-per-user=15",
         "--reap-interval-ms=7",
         "--lock-wait-ms=8",
         "--send-timeout-ms=9",
@@ -108,6 +109,7 @@ fn every_flag_reaches_its_setting() {
     limits.max_instances_per_user = 4;
     limits.max_polls = 5;
     limits.max_fetches_per_user = 6;
+    limits.max_requests_per_user = 15;
     limits.reap_interval = ms(7);
     limits.lock_wait = ms(8);
     limits.send_timeout = ms(9);
@@ -321,7 +323,7 @@ fn a_variable_stands_where_its_flag_does_not() {
 }
 
 /// The flags that have a variable.
-const VARIABLES: [(&str, &str); 35] = [
+const VARIABLES: [(&str, &str); 36] = [
     ("kafka-group-protocol", "KAFKA_GROUP_PROTOCOL"),
     ("kafka-security-protocol", "KAFKA_SECURITY_PROTOCOL"),
     ("kafka-sasl-mechanism", "KAFKA_SASL_MECHANISM"),
@@ -347,6 +349,7 @@ const VARIABLES: [(&str, &str); 35] = [
     ("max-instances-per-user", "OCTOPUS_MAX_INSTANCES_PER_USER"),
     ("max-polls", "OCTOPUS_MAX_POLLS"),
     ("max-fetches-per-user", "OCTOPUS_MAX_FETCHES_PER_USER"),
+    ("max-requests-per-user", "OCTOPUS_MAX_REQUESTS_PER_USER"),
     ("reap-interval-ms", "OCTOPUS_REAP_INTERVAL_MS"),
     ("lock-wait-ms", "OCTOPUS_LOCK_WAIT_MS"),
     ("send-timeout-ms", "OCTOPUS_SEND_TIMEOUT_MS"),

@@ -116,3 +116,41 @@ async fn a_connection_without_a_request_has_seventy_five_seconds() {
     ends(fresh).await;
     witness.looks().await;
 }
+
+/// A user with as many requests in progress as there may be, whatever they are, is told to come again, before a body is
+/// read; others are not concerned, and an end of one makes room.
+#[tokio::test]
+async fn a_user_has_so_many_requests_in_progress() {
+    let mut limits = Limits::default();
+    limits.max_requests_per_user = 2;
+    let service = Service::with(limits, |builder| builder).await;
+    let (ann, ben) = (service.user(1), service.user(2));
+    // Bodies that never come to their end.
+    let begun = ann.head("POST", "/api/v2/consumers/g", &[], r#"{"name": "a"}"#);
+    let (one, mut other) = (ann.connect().await, ann.connect().await);
+    let mut held = Vec::from([one]);
+    held[0].send(&begun[..begun.len() - 1]).await;
+    other.send(&begun[..begun.len() - 1]).await;
+    let told = async {
+        loop {
+            let reply = ann.get("/api/v3/namespace").await;
+            if reply.status == 429 {
+                return reply;
+            }
+        }
+    };
+    let reply = timeout(PATIENCE, told).await.expect("both are in progress soon");
+    assert_eq!(reply.error(), (429, 42901));
+    assert_eq!(reply.header("retry-after"), Some("1"));
+    assert!(
+        reply.text().contains("2 requests in progress"),
+        "{}",
+        reply.text()
+    );
+    ben.get("/api/v3/namespace").await.expect(200);
+    held.clear();
+    let goes = async { while ann.get("/api/v3/namespace").await.status == 429 {} };
+    timeout(PATIENCE, goes).await.expect("room soon");
+    other.send("}").await;
+    other.receive().await.expect(200);
+}
