@@ -1,8 +1,10 @@
 //! What a request's headers say: who calls, what the body is, and what a fetch may answer.
 
 mod accept;
+mod encoding;
 
 pub use accept::{Accept, accept};
+pub use encoding::{Encoding, encoding};
 
 use http::{HeaderMap, header};
 use octopus_auth::Credentials;

@@ -4,6 +4,7 @@
 pub mod base_uri;
 pub mod body;
 pub mod clock;
+mod compress;
 pub mod config;
 mod crowds;
 pub mod dev;

@@ -5,13 +5,13 @@ mod namespace;
 pub use namespace::{Key, Managed, managed};
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use octopus_core::{CallId, Commit, Error, Name, Reply, TopicName, TopicPartition};
 use serde::Serialize;
 
 use crate::{
     base_uri::{HostInvalid, Origin},
-    headers::{PLAIN_JSON, V2},
+    headers::{Encoding, PLAIN_JSON, V2},
     route::{NoRoute, Operation},
 };
 
@@ -70,6 +70,15 @@ pub fn done(reply: Reply, asked: &Asked<'_>) -> Response<Content> {
         V2
     };
     typed(Content::Bytes(body), media_type)
+}
+
+/// Says of a reply that it is compressed [D-36].
+pub(crate) fn encoded(headers: &mut HeaderMap, encoding: Encoding) {
+    headers.insert(
+        header::CONTENT_ENCODING,
+        HeaderValue::from_static(encoding.name()),
+    );
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
 }
 
 /// The answer to a request that was refused [RT-04], with `Retry-After` where a wait cures it [LI-01] [LI-05].

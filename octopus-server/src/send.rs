@@ -7,7 +7,6 @@
 
 use std::{
     collections::VecDeque,
-    convert::Infallible,
     fmt,
     io::IoSlice,
     pin::Pin,
@@ -16,6 +15,7 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
+use tokio::sync::mpsc;
 
 use crate::ledger::{InHand, Sending};
 
@@ -130,6 +130,25 @@ fn written(sending: Sending) {
     ledger.written(sending);
 }
 
+/// A piece of a reply that is made elsewhere.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) bytes: Bytes,
+    pub(crate) is_last: bool,
+}
+
+/// The rest of a reply could not be made: its connection ends, over HTTP/2 its stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unfinished;
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the rest of a reply could not be made")
+    }
+}
+
+impl std::error::Error for Unfinished {}
+
 /// A reply's body.
 ///
 /// It is bound to its connection by [`bind`](Self::bind); a receipt in a body that never was says
@@ -151,6 +170,7 @@ enum Source {
         ahead: Bytes,
         rest: Box<dyn Iterator<Item = Bytes> + Send>,
     },
+    Made(mpsc::Receiver<Piece>),
 }
 
 impl ReplyBody {
@@ -206,6 +226,15 @@ impl ReplyBody {
         }
     }
 
+    /// A body of unknown length whose pieces are made elsewhere, one of them the last.
+    pub(crate) const fn made(pieces: mpsc::Receiver<Piece>, receipt: Option<Receipt>) -> Self {
+        Self {
+            source: Source::Made(pieces),
+            receipt,
+            in_hand: None,
+        }
+    }
+
     /// Binds the body to the request that it answers, and so to the connection that sends it.
     /// [`listener::serve`](crate::listener::serve) does it for every reply.
     #[must_use]
@@ -226,12 +255,12 @@ impl ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Chunk;
-    type Error = Infallible;
+    type Error = Unfinished;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Chunk>, Infallible>>> {
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Chunk>, Unfinished>>> {
         let (slices, is_last) = match std::mem::replace(&mut self.source, Source::Empty) {
             Source::Empty => return Poll::Ready(None),
             Source::Whole { slices, .. } => (slices, true),
@@ -244,6 +273,20 @@ impl Body for ReplyBody {
                     }
                     None => (slices, true),
                 }
+            }
+            Source::Made(mut pieces) => {
+                let piece = match pieces.poll_recv(cx) {
+                    Poll::Ready(Some(piece)) => piece,
+                    Poll::Ready(None) => return Poll::Ready(Some(Err(Unfinished))),
+                    Poll::Pending => {
+                        self.source = Source::Made(pieces);
+                        return Poll::Pending;
+                    }
+                };
+                if !piece.is_last {
+                    self.source = Source::Made(pieces);
+                }
+                (VecDeque::from([piece.bytes]), piece.is_last)
             }
         };
         let sending = if is_last { self.sending() } else { None };
@@ -258,7 +301,7 @@ impl Body for ReplyBody {
         match &self.source {
             Source::Empty => SizeHint::with_exact(0),
             Source::Whole { length, .. } => SizeHint::with_exact(*length),
-            Source::Streamed { .. } => SizeHint::default(),
+            Source::Streamed { .. } | Source::Made(_) => SizeHint::default(),
         }
     }
 }
@@ -281,6 +324,7 @@ impl fmt::Debug for Source {
             Self::Empty => f.write_str("Empty"),
             Self::Whole { length, .. } => write!(f, "Whole({length} bytes)"),
             Self::Streamed { .. } => f.write_str("Streamed"),
+            Self::Made(_) => f.write_str("Made"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The one way of a request, top to bottom: each step may refuse it, in the order of [D-01].
 
-use std::{fmt, future, sync::Arc, time::Duration};
+use std::{fmt, future, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, request::Parts};
@@ -15,9 +15,10 @@ use crate::{
     base_uri::{HostInvalid, Origin, Scheme},
     body::{self, Bound},
     clock::Clock,
+    compress::{self, LEAST},
     crowds::Crowds,
     driver::{Answer, Delivery, Driver},
-    headers::{self, Accept, V2},
+    headers::{self, Accept, Encoding, V2},
     listener::Peer,
     namespaces::Namespaces,
     parse::{self, Parsed},
@@ -123,11 +124,12 @@ impl Service {
             }
         };
         let operation = route.operation;
-        let mut accept = None;
+        let (mut accept, mut encoding) = (None, None);
         if operation.is_fetch() {
             let chosen = headers::accept(&head.headers)?;
             form.media_type = chosen.media_type;
             accept = Some(chosen);
+            encoding = headers::encoding(&head.headers);
         }
         let format = accept.and_then(|accept: Accept| accept.format);
         let Parsed {
@@ -147,7 +149,7 @@ impl Service {
             group: &group,
             instance: &instance,
         };
-        Ok(sent(answer, delivery, &asked))
+        Ok(sent(answer, delivery, &asked, encoding).await)
     }
 
     async fn read<B: Body>(&self, body: B, bound: Bound<'_>) -> Result<Bytes, Refusal> {
@@ -233,26 +235,65 @@ fn new_name() -> Result<Name, Error> {
     Name::parse(&digits).ok_or(Error::Internal)
 }
 
-/// The engine's answer as a response whose delivery is watched.
-fn sent(answer: Answer, delivery: Delivery, asked: &Asked<'_>) -> Response<ReplyBody> {
+/// The engine's answer as a response whose delivery is watched. Records are compressed where that is wanted [D-36].
+async fn sent(
+    answer: Answer,
+    delivery: Delivery,
+    asked: &Asked<'_>,
+    encoding: Option<Encoding>,
+) -> Response<ReplyBody> {
     let Answer { reply, body } = answer;
     let response = match reply {
         Ok(reply) => reply::done(reply, asked),
         Err(error) => reply::refused(&error, asked.operation.name(), asked.media_type).map(Content::Bytes),
     };
-    response.map(|content| match (content, body) {
+    let (mut head, content) = response.into_parts();
+    let encoding = encoding.filter(|_| {
+        body.as_ref()
+            .is_some_and(|body| body.len().is_none_or(|len| len > LEAST))
+    });
+    let body = match (content, body) {
         (Content::Bytes(bytes), _) if bytes.is_empty() => {
             delivery.delivered();
             ReplyBody::empty()
         }
         (Content::Bytes(bytes), _) => ReplyBody::whole([bytes], Some(delivery.into_receipt())),
-        (Content::Records(_), Some(octopus_codec::Body::Whole(slices))) => {
-            ReplyBody::whole(slices, Some(delivery.into_receipt()))
-        }
-        (Content::Records(_), Some(octopus_codec::Body::Streamed(stream))) => {
-            ReplyBody::streamed(stream, Some(delivery.into_receipt()))
+        (Content::Records(_), Some(body)) => {
+            if let Some(encoding) = encoding {
+                reply::encoded(&mut head.headers, encoding);
+            }
+            match records(body, encoding, delivery).await {
+                Ok(body) => body,
+                Err(error) => {
+                    tracing::warn!(%error, "a reply can't be compressed");
+                    return panicked();
+                }
+            }
         }
         // The engine sends only what a call packed. Dropped with its delivery, the reply is fetched again.
         (Content::Records(_), None) => ReplyBody::empty(),
+    };
+    Response::from_parts(head, body)
+}
+
+/// The body of a reply with records.
+async fn records(
+    body: octopus_codec::Body,
+    encoding: Option<Encoding>,
+    delivery: Delivery,
+) -> io::Result<ReplyBody> {
+    Ok(match (body, encoding) {
+        (octopus_codec::Body::Whole(slices), None) => ReplyBody::whole(slices, Some(delivery.into_receipt())),
+        (octopus_codec::Body::Streamed(stream), None) => {
+            ReplyBody::streamed(stream, Some(delivery.into_receipt()))
+        }
+        (octopus_codec::Body::Whole(slices), Some(encoding)) => {
+            let bytes = compress::whole(encoding, slices).await?;
+            ReplyBody::whole([bytes], Some(delivery.into_receipt()))
+        }
+        (octopus_codec::Body::Streamed(stream), Some(encoding)) => ReplyBody::made(
+            compress::streamed(encoding, stream),
+            Some(delivery.into_receipt()),
+        ),
     })
 }

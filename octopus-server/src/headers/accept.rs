@@ -130,7 +130,7 @@ impl<'a> Range<'a> {
 }
 
 /// A weight of at most 1 with at most three decimals; the 0 before its point may be left out.
-fn thousandths(text: &str) -> Option<u16> {
+pub(super) fn thousandths(text: &str) -> Option<u16> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let digits = decimals.bytes().all(|b| b.is_ascii_digit());
     if !digits
@@ -153,7 +153,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// The parts between separators, of which those in quotes do not count.
-fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
+pub(super) fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);
     text.split(move |c| {
         if escaped {

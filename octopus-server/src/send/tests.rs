@@ -11,7 +11,7 @@ fn a_receipt() -> (Receipt, mpsc::Receiver<Fate>) {
 
 fn frame(body: &mut ReplyBody) -> Option<Chunk> {
     match Pin::new(body).poll_frame(&mut Context::from_waker(std::task::Waker::noop())) {
-        Poll::Ready(frame) => frame.map(|Ok(frame)| frame.into_data().unwrap()),
+        Poll::Ready(frame) => frame.map(|frame| frame.unwrap().into_data().unwrap()),
         Poll::Pending => panic!("a body is always ready"),
     }
 }
@@ -91,6 +91,44 @@ fn a_body_without_a_connection_drops_its_receipt() {
     chunk.advance(5);
     drop((chunk, body));
     assert_eq!(told.iter().collect::<Vec<_>>(), [Fate::Dropped]);
+}
+
+/// [RP-02] [D-36]
+#[test]
+fn a_body_that_is_made_elsewhere_is_delivered_with_its_last_piece_only() {
+    let piece = |is_last| Piece {
+        bytes: Bytes::from_static(b"piece"),
+        is_last,
+    };
+    let poll = |body: &mut ReplyBody| {
+        let polled = Pin::new(body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()));
+        polled.map(|frame| frame.map(|frame| frame.map(|frame| frame.into_data().unwrap())))
+    };
+    for is_whole in [true, false] {
+        let ledger = Ledger::new(Protocol::Http1);
+        let (receipt, told) = a_receipt();
+        let (maker, pieces) = tokio::sync::mpsc::channel(2);
+        let mut body = ReplyBody::made(pieces, Some(receipt)).bind(ledger.begin());
+        assert_eq!(body.size_hint().exact(), None);
+        assert!(poll(&mut body).is_pending());
+        maker.try_send(piece(false)).unwrap();
+        frame(&mut body).unwrap().advance(5);
+        ledger.flushed();
+        assert!(!body.is_end_stream() && told.try_recv().is_err());
+        if is_whole {
+            maker.try_send(piece(true)).unwrap();
+            let mut last = frame(&mut body).unwrap();
+            assert!(body.is_end_stream());
+            last.advance(5);
+            ledger.flushed();
+            assert_eq!(told.iter().collect::<Vec<_>>(), [Fate::Delivered]);
+        } else {
+            drop(maker);
+            assert!(matches!(poll(&mut body), Poll::Ready(Some(Err(Unfinished)))));
+            drop(body);
+            assert_eq!(told.iter().collect::<Vec<_>>(), [Fate::Dropped]);
+        }
+    }
 }
 
 /// [RP-02]

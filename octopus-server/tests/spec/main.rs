@@ -9,6 +9,7 @@ mod callers;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../support/client.rs"]
 mod client;
+mod compressed;
 mod create;
 mod differences;
 mod errors;
