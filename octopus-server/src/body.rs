@@ -57,6 +57,17 @@ pub struct Bound<'a> {
 }
 
 impl Bound<'_> {
+    /// Refuses a body of so many bytes that there is no place for, and takes none: who only announces holds nothing.
+    fn fits(&self, announced: usize) -> Result<(), Fault> {
+        if announced > self.most {
+            return Err(Fault::TooLarge(self.most));
+        }
+        match &self.hold {
+            Some(hold) => hold.fits(announced).map_err(|_| Fault::Full),
+            None => Ok(()),
+        }
+    }
+
     /// Takes what a body has, which had so much before.
     fn take(&mut self, before: usize, now: usize) -> Result<(), Fault> {
         if now > self.most {
@@ -69,27 +80,28 @@ impl Bound<'_> {
     }
 }
 
-/// Reads a body whole, until `time_limit` is ready [D-32]. One that says it is over its bound is refused before a
-/// byte of it is read, another as soon as it passes it [CT-05].
+/// Reads a body whole, until `time_limit` is ready [D-32]. One that says it is over its bound, or more than there is room
+/// for, is refused before a byte of it is read, another as soon as it passes it [CT-05]. Its bytes take their room as they
+/// come.
 ///
 /// # Errors
 ///
 /// [`Fault`] says what to do with the connection.
 pub async fn read<B: Body>(
     body: B,
-    mut bound: Bound<'_>,
+    bound: Bound<'_>,
     time_limit: impl Future<Output = ()>,
 ) -> Result<Bytes, Fault> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    bound.take(0, announced)?;
+    bound.fits(announced)?;
     tokio::select! {
         biased;
-        read = collect(body, bound, announced) => read,
+        read = collect(body, bound) => read,
         () = time_limit => Err(Fault::Slow),
     }
 }
 
-async fn collect<B: Body>(body: B, mut bound: Bound<'_>, mut taken: usize) -> Result<Bytes, Fault> {
+async fn collect<B: Body>(body: B, mut bound: Bound<'_>) -> Result<Bytes, Fault> {
     let mut body = pin!(body);
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
@@ -97,9 +109,8 @@ async fn collect<B: Body>(body: B, mut bound: Bound<'_>, mut taken: usize) -> Re
         let Ok(mut data) = frame.map_err(|_| Fault::Broken)?.into_data() else {
             continue;
         };
-        let now = first.len() + all.len() + data.remaining();
-        bound.take(taken, now)?;
-        taken = taken.max(now);
+        let before = first.len() + all.len();
+        bound.take(before, before + data.remaining())?;
         if first.is_empty() && all.is_empty() {
             first = data.copy_to_bytes(data.remaining());
         } else {
@@ -120,6 +131,7 @@ mod tests {
         task::{Context, Poll},
     };
 
+    use futures_util::FutureExt as _;
     use http::HeaderMap;
     use http_body::{Frame, SizeHint};
     use http_body_util::Full;
@@ -224,6 +236,33 @@ mod tests {
         assert_eq!(Fault::Full.refusal(), Some(Error::ProducerFull));
     }
 
+    #[tokio::test]
+    async fn a_body_that_only_says_how_long_it_is_takes_no_room() {
+        let mut limits = Limits::default();
+        limits.produce_bytes_per_user = 2048;
+        let admission = Admission::new(&limits);
+        let [mut silent, mut slow, mut other] = [(); 3].map(|()| admission.hold(Subject::from_uuid(1)));
+        fn bound(hold: &mut Hold) -> Bound<'_> {
+            Bound {
+                most: BODY_BYTES,
+                hold: Some(hold),
+            }
+        }
+        let mut waiting = Box::pin(read(Announced(2048, None), bound(&mut silent), future::pending()));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let piece = Bytes::from(vec![b' '; 1024]);
+        let begun = Announced(2048, Some(piece.clone()));
+        let mut begun = Box::pin(read(begun, bound(&mut slow), future::pending()));
+        assert!(begun.as_mut().now_or_never().is_none());
+
+        // What came is held, and no more.
+        let more = read(Announced(1025, None), bound(&mut other), future::pending());
+        assert_eq!(more.now_or_never(), Some(Err(Fault::Full)));
+        let whole = read(Full::new(piece.clone()), bound(&mut other), future::pending()).await;
+        assert_eq!(whole, Ok(piece));
+        drop((waiting, begun));
+    }
+
     /// [D-32]
     #[tokio::test]
     async fn a_slow_or_broken_body_has_no_answer() {
@@ -279,6 +318,28 @@ mod tests {
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
             self.1 = true;
             Poll::Ready(None)
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(self.0)
+        }
+    }
+
+    /// A body of so many bytes, of which the first few may be there.
+    struct Announced(u64, Option<Bytes>);
+
+    impl Body for Announced {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match self.1.take() {
+                Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                None => Poll::Pending,
+            }
         }
 
         fn size_hint(&self) -> SizeHint {

@@ -60,6 +60,15 @@ impl Admission {
 }
 
 impl Hold {
+    /// Whether there is room for so many more bytes at present. None are taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`grow`](Self::grow).
+    pub fn fits(&self, bytes: usize) -> Result<(), Error> {
+        self.sums(&self.admission.taken(), bytes).map(drop)
+    }
+
     /// Takes so many more bytes.
     ///
     /// # Errors
@@ -67,21 +76,25 @@ impl Hold {
     /// [`Error::ProducerFull`] where they would be too many, the user's or all users'; then none are taken.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
         let mut taken = self.admission.taken();
-        let Shared {
-            most, most_of_one, ..
-        } = *self.admission.0;
-        let all = taken.all.saturating_add(bytes);
-        let own = taken.users.get(&self.subject).copied().unwrap_or_default();
-        let own = own.saturating_add(bytes);
-        if all > most || own > most_of_one {
-            return Err(Error::ProducerFull);
-        }
+        let (all, own) = self.sums(&taken, bytes)?;
         if bytes > 0 {
             taken.all = all;
             taken.users.insert(self.subject, own);
             self.bytes += bytes;
         }
         Ok(())
+    }
+
+    /// The bytes of all users and of this one, with so many more.
+    fn sums(&self, taken: &Taken, bytes: usize) -> Result<(usize, usize), Error> {
+        let all = taken.all.saturating_add(bytes);
+        let own = taken.users.get(&self.subject).copied().unwrap_or_default();
+        let own = own.saturating_add(bytes);
+        if all > self.admission.0.most || own > self.admission.0.most_of_one {
+            Err(Error::ProducerFull)
+        } else {
+            Ok((all, own))
+        }
     }
 }
 
