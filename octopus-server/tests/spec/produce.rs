@@ -666,7 +666,9 @@ async fn records_on_their_way_outlive_the_shutdown() {
 /// Free of any order among requests: many at once, each once in the topic.
 #[tokio::test]
 async fn many_requests_at_once_write_each_record_once() {
-    let service = Service::start().await;
+    let mut limits = Limits::default();
+    limits.max_requests_per_user = 200;
+    let service = Service::with(limits, |builder| builder).await;
     let user = service.user(1);
     service.topic(&user, "t");
     let all: Vec<_> = (0..200)
