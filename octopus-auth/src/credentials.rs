@@ -1,6 +1,6 @@
 //! The two headers that every request carries.
 
-use std::fmt;
+use std::{fmt, net::IpAddr};
 
 use octopus_core::Subject;
 
@@ -19,6 +19,7 @@ pub(crate) const LONGEST_TOKEN: usize = *TOKEN_LENGTHS.end();
 pub struct Credentials {
     subject: String,
     authorization: String,
+    address: Option<IpAddr>,
 }
 
 impl Credentials {
@@ -28,7 +29,24 @@ impl Credentials {
         Self {
             subject: subject.into(),
             authorization: authorization.into(),
+            address: None,
         }
+    }
+
+    /// The same, brought from this address: that of the client, or of the proxy before the service.
+    #[must_use]
+    pub fn from_address(self, address: IpAddr) -> Self {
+        Self {
+            address: Some(address),
+            ..self
+        }
+    }
+
+    /// The address that they came from, if it was told. It proves nothing: it is there so that one address does not take
+    /// what is there for all.
+    #[must_use]
+    pub const fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// The subject that the caller says it is: 8-4-4-4-12 hex digits in any case [D-42].

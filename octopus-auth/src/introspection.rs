@@ -1,11 +1,13 @@
 //! Tokens that an OAuth 2.0 authority is asked about (token introspection, RFC 7662).
 
 pub(crate) mod answer;
+mod known;
 mod outage;
 
 use std::{
     collections::HashMap,
     fmt,
+    net::IpAddr,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Instant, SystemTime},
@@ -20,11 +22,14 @@ use octopus_core::Subject;
 use ring::hmac;
 
 pub use self::answer::Form;
-use self::{answer::Answer, outage::Outage};
+use self::{answer::Answer, known::Known, outage::Outage};
 use crate::{
     Caller, Checked, Credentials, TokenCheck, TokenFault,
     cache::{Cache, Places, Verdict},
 };
+
+/// The tokens that are known to have held, in each of two halves: 4 MB at most.
+const KNOWN: usize = 32_768;
 
 /// What is remembered at most: about 8 MB, at 250 bytes a token.
 const PLACES: Places = Places {
@@ -53,7 +58,13 @@ pub struct Reply {
 
 /// Why there is no reply, in words for the log: nothing that was sent or that came may be in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoReply(Arc<str>);
+pub struct NoReply(Why);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Why {
+    NoPlace,
+    Failed(Arc<str>),
+}
 
 /// The time, as two clocks show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +81,8 @@ pub struct Now {
 /// An answer is remembered for 60 s from when it was asked for, and never past the token's end; a refusal for 5 s. What is
 /// remembered is keyed by a hash under a secret key, not by the token. Callers that bring one token at the same time share
 /// one look-up, which goes on while one of them waits. While the authority does not answer nobody is let in who is not
-/// remembered [D-35]; the log says so once a minute.
+/// remembered [D-35]; the log says so once a minute. That a token held is known for longer than the answer is remembered: it
+/// lets nobody in, and [`Form::is_known`] tells it, so that look-ups of tokens that are made up do not shut out others.
 pub struct Introspection(Arc<Inner>);
 
 struct Inner {
@@ -88,6 +100,9 @@ struct State {
     /// How many there were.
     asked: u64,
     outage: Outage,
+    /// The look-ups that found no place.
+    crowding: Outage,
+    known: Known,
 }
 
 type LookUp = BoxFuture<'static, Result<Arc<Answer>, TokenFault>>;
@@ -115,6 +130,8 @@ impl Introspection {
                 asking: HashMap::new(),
                 asked: 0,
                 outage: Outage::default(),
+                crowding: Outage::default(),
+                known: Known::new(KNOWN),
             }),
         }))
     }
@@ -123,7 +140,7 @@ impl Introspection {
         let inner = &self.0;
         let subject = credentials.subject()?;
         let token = credentials.token()?;
-        let verdict = match inner.start(token, subject) {
+        let verdict = match inner.start(token, subject, credentials.address()) {
             Start::Known(verdict) => verdict,
             Start::Asked(look_up) => look_up.await?.verdict(subject, (inner.clock)().wall),
         };
@@ -151,7 +168,7 @@ impl Inner {
     }
 
     /// What is known of the token, or the look-up that will tell: one that is under way, or a new one.
-    fn start(self: &Arc<Self>, token: &str, subject: Subject) -> Start {
+    fn start(self: &Arc<Self>, token: &str, subject: Subject, address: Option<IpAddr>) -> Start {
         let hash = self.hash(token);
         let mut state = self.lock();
         if let Some(verdict) = state.cache.find(&hash, subject, (self.clock)()) {
@@ -167,7 +184,8 @@ impl Inner {
             number: state.asked,
         };
         let number = under_way.number;
-        let look_up = under_way.look_up(Form::of(token)).boxed().shared();
+        let form = Form::of(token).brought(address, state.known.contains(&hash));
+        let look_up = under_way.look_up(form).boxed().shared();
         if let Some(weak) = look_up.downgrade() {
             state.asking.insert(hash, (number, weak));
         }
@@ -201,12 +219,25 @@ impl UnderWay {
         let mut state = inner.lock();
         match answer {
             Ok(answer) => {
+                match &answer {
+                    Answer::Holds(_) => state.known.keep(self.hash),
+                    Answer::Refused => state.known.remove(&self.hash),
+                }
                 let answer = Arc::new(answer);
                 state.cache.keep(self.hash, Arc::clone(&answer), asked);
                 if state.outage.handle_answer() {
                     tracing::info!("the token authority answers again");
                 }
                 Ok(answer)
+            }
+            Err(NoReply(Why::NoPlace)) => {
+                if let Some(failed) = state.crowding.handle_failure(now.monotonic) {
+                    tracing::warn!(
+                        failed,
+                        "tokens could not be checked: too many are asked about at once, and there was no place for a look-up"
+                    );
+                }
+                Err(TokenFault::Unreachable)
             }
             Err(why) => {
                 if let Some(failed) = state.outage.handle_failure(now.monotonic) {
@@ -236,13 +267,22 @@ impl NoReply {
     /// For this reason.
     #[must_use]
     pub fn new(why: &str) -> Self {
-        Self(why.into())
+        Self(Why::Failed(why.into()))
+    }
+
+    /// Since too many look-ups are under way: the authority was not asked, and is not to blame.
+    #[must_use]
+    pub const fn no_place() -> Self {
+        Self(Why::NoPlace)
     }
 }
 
 impl fmt::Display for NoReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match &self.0 {
+            Why::NoPlace => f.write_str("there is no place for a look-up"),
+            Why::Failed(why) => f.write_str(why),
+        }
     }
 }
 

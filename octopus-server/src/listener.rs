@@ -28,6 +28,7 @@ use tokio::{
 };
 
 use self::addresses::Addresses;
+pub(crate) use self::addresses::counted;
 pub use self::peer::Peer;
 use crate::{
     clock::{Clock, SystemClock},

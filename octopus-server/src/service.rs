@@ -93,7 +93,7 @@ impl Service {
         let target = Target::find(&head.method, head.uri.path())?;
         form.route = Some(target.name());
         form.media_type = target.media_type();
-        let credentials = headers::credentials(&head.headers)?;
+        let credentials = headers::credentials(&head.headers)?.from_address(peer.addr().ip());
         let caller = self.tokens.check(&credentials).await.map_err(Error::from)?;
         let _place = self.crowds.enter(caller.subject)?;
         if target.takes_body() {

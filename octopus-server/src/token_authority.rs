@@ -1,27 +1,45 @@
 //! The token authority over HTTP: an OAuth 2.0 introspection endpoint (RFC 7662, section 2.1).
 
+mod places;
+
 use std::{fmt, sync::OnceLock, time::Duration};
 
 use http::{StatusCode, Uri};
 use octopus_auth::introspection::{Asking, Authority, Form, NoReply, Reply};
 use octopus_kafka::security::{Secret, Tls};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::{Instant, timeout_at};
 
-use crate::outgoing;
+use self::places::{Bounds, Place, Places};
+use crate::{listener::counted, outgoing};
 
 /// The longest that one look-up may take, its wait for a place included.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The look-ups at once: whoever makes tokens up does not make the service flood its authority.
-const PLACES: usize = 64;
+/// The look-ups at once of any tokens: whoever makes tokens up does not make the service flood its authority, and one
+/// address leaves some to others.
+const PLACES: Bounds = Bounds {
+    all: 48,
+    of_one: 32,
+    waiting_of_one: 1024,
+};
+/// The look-ups beside them, of tokens that held before: no crowd of others shuts these out.
+const KEPT: Bounds = Bounds {
+    all: 16,
+    of_one: 16,
+    waiting_of_one: 1024,
+};
 
 /// Asks an introspection endpoint, as a client with an id and a secret (HTTP Basic). Each look-up has a connection of its
-/// own and 5 s in all; 64 go on at once. Of an answer 64 KiB are read; a redirect is not followed.
+/// own and 5 s in all. Of an answer 64 KiB are read; a redirect is not followed.
+///
+/// 64 go on at once. Addresses take turns (of IPv6 networks, /64), and one has at most half of the places, so that whoever
+/// makes tokens up waits for its own; a quarter of them is kept for tokens that held before.
 pub struct TokenAuthority {
     url: Uri,
     client_id: String,
     client_secret: Secret,
     tls: Tls,
-    places: Semaphore,
+    places: Places,
+    kept: Places,
     /// How the authority wants id and secret written, once that is known.
     written: OnceLock<Written>,
     patience: Duration,
@@ -47,14 +65,26 @@ impl TokenAuthority {
             client_id,
             client_secret,
             tls,
-            places: Semaphore::new(PLACES),
+            places: Places::new(PLACES),
+            kept: Places::new(KEPT),
             written: OnceLock::new(),
             patience: PATIENCE,
         }
     }
 
+    /// Waits for a place. `None` where too many of the same address wait.
+    async fn place(&self, form: &Form) -> Option<Place> {
+        let asker = form.address().map(counted);
+        if !form.is_known() {
+            return self.places.enter(asker).await;
+        }
+        match self.places.take(asker) {
+            Some(place) => Some(place),
+            None => self.kept.enter(asker).await,
+        }
+    }
+
     async fn look_up(&self, form: &Form) -> Result<Reply, NoReply> {
-        let _place = self.places.acquire().await.expect("never closed");
         if let Some(written) = self.written.get() {
             return self.send(form, *written).await;
         }
@@ -96,7 +126,11 @@ impl TokenAuthority {
 impl Authority for TokenAuthority {
     fn ask<'a>(&'a self, form: &'a Form) -> Asking<'a> {
         Box::pin(async {
-            match timeout(self.patience, self.look_up(form)).await {
+            let end = Instant::now() + self.patience;
+            let Ok(Some(_place)) = timeout_at(end, self.place(form)).await else {
+                return Err(NoReply::no_place());
+            };
+            match timeout_at(end, self.look_up(form)).await {
                 Ok(reply) => reply,
                 Err(_) => {
                     let host = self.url.authority().map_or("", |authority| authority.as_str());

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    net::IpAddr,
     time::{Duration, SystemTime},
 };
 
@@ -14,20 +15,51 @@ use crate::{cache::Verdict, subject};
 /// What is asked of the authority: a body of the type `application/x-www-form-urlencoded`. It holds the token, so `Debug`
 /// shows none of it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Form(String);
+pub struct Form {
+    body: String,
+    address: Option<IpAddr>,
+    is_known: bool,
+}
 
 impl Form {
     /// Asks for this token, and for the identities that are linked to its owner's, which Globus Auth tells on request. Its
     /// form needs no escapes [D-42].
     #[must_use]
     pub fn of(token: &str) -> Self {
-        Self(format!("token={token}&include=identity_set"))
+        Self {
+            body: format!("token={token}&include=identity_set"),
+            address: None,
+            is_known: false,
+        }
+    }
+
+    /// The same, for a token that came from this address, and whether an answer said before that it holds.
+    #[must_use]
+    pub fn brought(self, address: Option<IpAddr>, is_known: bool) -> Self {
+        Self {
+            address,
+            is_known,
+            ..self
+        }
+    }
+
+    /// The address that the token came from, if it was told.
+    #[must_use]
+    pub const fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    /// Whether the authority said before that the token holds, and not since that it does not. Nobody gets there by tokens
+    /// that are made up: look-ups of these may go first.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.is_known
     }
 
     /// The body. It is a secret: it belongs in no log and in no error.
     #[must_use]
     pub fn expose(&self) -> &str {
-        &self.0
+        &self.body
     }
 }
 

@@ -20,6 +20,8 @@ struct Script(Arc<Mutex<Vec<Asked>>>);
 
 struct Asked {
     form: String,
+    address: Option<IpAddr>,
+    is_known: bool,
     reply: Option<oneshot::Sender<Result<Reply, NoReply>>>,
 }
 
@@ -28,6 +30,8 @@ impl Authority for Script {
         let (sender, reply) = oneshot::channel();
         self.0.lock().unwrap().push(Asked {
             form: form.expose().to_owned(),
+            address: form.address(),
+            is_known: form.is_known(),
             reply: Some(sender),
         });
         Box::pin(async { reply.await.unwrap() })
@@ -391,4 +395,46 @@ fn tokens_are_known_by_a_keyed_hash() {
     assert!(!kept.contains("first_token") && kept.contains("Holds"), "{kept}");
     let reply = format!("{:?}", active("s3cret").unwrap());
     assert_eq!(reply, "Reply { status: 200, .. }");
+}
+
+/// That a token held is known until it is told not to, also when its answer is remembered no more; nobody else's is.
+#[test]
+fn a_look_up_tells_whether_its_token_held_before() {
+    let world = World::new();
+    let is_known = || world.script.0.lock().unwrap().last().unwrap().is_known;
+    for (seconds, token, reply, held_before) in [
+        (0, FIRST, active(ANN), false),
+        (1, SECOND, inactive(), false),
+        (100, FIRST, away(), true),
+        (7000, FIRST, active(ANN), true),
+        (7001, SECOND, inactive(), false),
+        (9000, FIRST, inactive(), true),
+        (9100, FIRST, active(ANN), false),
+    ] {
+        let _ = world.at(seconds).asked(ANN, token, reply);
+        assert_eq!(is_known(), held_before, "at {seconds}");
+    }
+}
+
+#[test]
+fn a_look_up_tells_where_its_token_came_from() {
+    let world = World::new();
+    let address = IpAddr::from([10, 0, 0, 1]);
+    let credentials = Credentials::new(ANN, format!("Bearer {FIRST}")).from_address(address);
+    let check = world.check.check(&credentials);
+    assert!(check.now_or_never().is_none());
+    assert_eq!(world.script.0.lock().unwrap()[0].address, Some(address));
+    let _waiter = world.begin(ANN, SECOND);
+    assert_eq!(world.script.0.lock().unwrap()[1].address, None);
+}
+
+/// [D-35] without a place nobody is let in, and no word of it is that the authority is away.
+#[test]
+fn a_look_up_without_a_place_is_no_outage() {
+    let world = World::new();
+    let no_place = world.asked(ANN, FIRST, Err(NoReply::no_place()));
+    assert_eq!(no_place, Err(TokenFault::Unreachable));
+    assert!(!world.check.0.lock().outage.handle_answer());
+    assert_eq!(world.asked(ANN, FIRST, away()), Err(TokenFault::Unreachable));
+    assert!(world.check.0.lock().outage.handle_answer());
 }

@@ -58,8 +58,8 @@ impl Drop for Place {
     }
 }
 
-/// The address that a connection counts for: of IPv6 the network of a site, since whoever has one has all of its addresses.
-fn counted(address: IpAddr) -> IpAddr {
+/// The address that a connection counts for, and what it asks: of IPv6 the network of a site, since whoever has one has all of its addresses.
+pub(crate) fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {

@@ -1,4 +1,7 @@
+use std::net::IpAddr;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures_util::FutureExt as _;
 use octopus_kafka::security::Trust;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -182,9 +185,33 @@ async fn a_look_up_has_one_time_limit() {
         replied = authority.ask(&form) => assert!(replied.unwrap_err().to_string().ends_with("no answer in time")),
         () = silent => unreachable!(),
     }
-    authority.places = Semaphore::new(0);
-    let why = authority.ask(&form).await.unwrap_err().to_string();
-    assert!(why.ends_with("no answer in time"), "{why}");
+    authority.places = Places::new(Bounds { all: 0, ..PLACES });
+    assert_eq!(authority.ask(&form).await, Err(NoReply::no_place()));
+}
+
+/// However many tokens one address makes up, another's are looked up, and so is one that held before.
+#[tokio::test]
+async fn tokens_that_are_made_up_shut_out_nobody_else() {
+    let (_listener, authority) = world(PLAIN_SECRET).await;
+    let from =
+        |address: &str, is_known| Form::of(TOKEN).brought(Some(address.parse::<IpAddr>().unwrap()), is_known);
+    let made_up = from("2001:db8::1", false);
+    let mut held: Vec<_> = std::iter::from_fn(|| authority.place(&made_up).now_or_never())
+        .map(Option::unwrap)
+        .collect();
+    assert_eq!(held.len(), 32);
+    let same_network = from("2001:db8::2", false);
+    assert!(authority.place(&same_network).now_or_never().is_none());
+    let elsewhere = from("2001:db8:0:1::1", false);
+    let others = std::iter::from_fn(|| authority.place(&elsewhere).now_or_never().flatten());
+    held.extend(others);
+    assert_eq!(held.len(), 48);
+    // All who are strange are full.
+    assert!(authority.place(&from("10.0.0.1", false)).now_or_never().is_none());
+    let known = from("2001:db8::1", true);
+    let kept = std::iter::from_fn(|| authority.place(&known).now_or_never().flatten());
+    held.extend(kept);
+    assert_eq!(held.len(), 64);
 }
 
 /// [AU-02]

@@ -26,6 +26,8 @@ pub(crate) enum Mode {
     Bytes(Vec<u8>),
     /// It says nothing until it has another mode.
     Silent,
+    /// It says what it knows of the tokens it was told of, and nothing of others until it has another mode.
+    SilentOfOthers,
 }
 
 /// Answers introspection requests; a token that it was told nothing of is not active.
@@ -133,12 +135,18 @@ async fn serve(
         }
     };
     state.lock().unwrap().asked.push(request);
-    let mode = modes.wait_for(|mode| !matches!(mode, Mode::Silent)).await;
+    let is_told = state.lock().unwrap().answers.contains_key(&token);
+    let speaks = |mode: &Mode| match mode {
+        Mode::Answers | Mode::Bytes(_) => true,
+        Mode::SilentOfOthers => is_told,
+        Mode::Silent => false,
+    };
+    let mode = modes.wait_for(speaks).await;
     let Ok(mode) = mode.map(|mode| mode.clone()) else {
         return;
     };
     let reply = match mode {
-        Mode::Answers => {
+        Mode::Answers | Mode::SilentOfOthers => {
             let answer = state.lock().unwrap().answers.get(&token).cloned();
             let body = answer.unwrap_or_else(|| r#"{"active": false}"#.to_owned());
             format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()

@@ -118,3 +118,46 @@ async fn a_silent_authority_is_waited_for_in_vain() {
     assert!((4_900..30_000).contains(&past), "{past} ms");
     assert_eq!(authority.asked(), 3, "one a token");
 }
+
+/// However many tokens are made up at one address, a good one of another's is looked up at once. Whoever finds no place is
+/// told of in a line of its own, which does not blame the authority.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn tokens_that_are_made_up_at_one_address_shut_out_no_other() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let authority = Authority::start().await;
+    let server = serve(&authority, "").await;
+    authority.knows("ann", active(ANN, ""));
+    authority.set(Mode::SilentOfOthers);
+    let crowd: Vec<_> = (0..200)
+        .map(|i| {
+            let made_up = caller(&server, BEN, &format!("made_up_{i}"));
+            tokio::spawn(async move { asks(&made_up).await })
+        })
+        .collect();
+    authority.was_asked(32).await;
+
+    let ann = caller(&server, ANN, "ann");
+    let start = SystemClock.now();
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    // All of 127.0.0.0/8 is this machine.
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut stream = socket.connect(server.address).await.unwrap();
+    let request = ann.head("DELETE", crate::PATH, &[("Connection", "close")], "");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await.unwrap();
+    assert!(
+        reply.starts_with("HTTP/1.1 404 ") && reply.contains("40403"),
+        "{reply}"
+    );
+    let past = (SystemClock.now() - start).as_millis();
+    assert!(past < 4_000, "{past} ms: as long as the others' look-ups take");
+
+    for made_up in crowd {
+        assert_eq!(made_up.await.unwrap(), AWAY);
+    }
+    let told = |words: &str| server.log().lines().filter(|line| line.contains(words)).count();
+    assert!(told("there was no place for a look-up") >= 1, "{}", server.log());
+}
