@@ -376,8 +376,9 @@ impl ErrorCode {
     }
 }
 
-/// Text from a request, cut short for a message.
-struct Short<'a>(&'a str);
+/// Text from a request, cut short for a message: to 64 characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Short<'a>(pub &'a str);
 
 impl fmt::Display for Short<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

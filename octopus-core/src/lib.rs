@@ -95,7 +95,7 @@ pub use action::{
 };
 pub use command::{AutoOffsetReset, Command, Fetch, Format, Processed, Settings};
 pub use engine::{Config, Engine};
-pub use error::{Error, ErrorCode};
+pub use error::{Error, ErrorCode, Short};
 pub use event::{Event, Fetched, Outcome};
 pub use limits::Limits;
 pub use names::{InstanceKey, Name, Namespace, Subject};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
-use octopus_core::{Namespace, Subject, TopicName};
+use octopus_core::{Namespace, Short, Subject, TopicName};
 use octopus_kafka::security::Secret;
 use serde::Serialize;
 
@@ -127,26 +127,31 @@ impl<'a> Body<'a> {
                     },
                 )
             }
-            Managed::Created(topic, namespace, changed) => (
-                if changed.is_done {
+            Managed::Created(topic, namespace, changed) => {
+                let topic = Short(topic.as_str());
+                let message = if changed.is_done {
                     format!("Topic {topic} created in {namespace}")
                 } else {
                     format!("Topic {topic} already exists in {namespace}")
-                },
-                Detail::topics(&changed.topics),
-            ),
-            Managed::Deleted(topic, namespace, changed) => (
-                if changed.is_done {
+                };
+                (message, Detail::topics(&changed.topics))
+            }
+            Managed::Deleted(topic, namespace, changed) => {
+                let topic = Short(topic.as_str());
+                let message = if changed.is_done {
                     format!("Topic {topic} deleted from {namespace}")
                 } else {
                     format!("Topic {topic} not found in {namespace}: there is nothing to delete")
-                },
-                Detail::topics(&changed.topics),
-            ),
-            Managed::Recreated(topic, namespace) => (
-                format!("Topic {topic} recreated in {namespace}, without its records"),
-                Detail::Nothing {},
-            ),
+                };
+                (message, Detail::topics(&changed.topics))
+            }
+            Managed::Recreated(topic, namespace) => {
+                let topic = Short(topic.as_str());
+                (
+                    format!("Topic {topic} recreated in {namespace}, without its records"),
+                    Detail::Nothing {},
+                )
+            }
         };
         Self {
             status: "success",
@@ -160,6 +165,34 @@ impl<'a> Detail<'a> {
     fn topics(topics: &'a [TopicName]) -> Self {
         Self::Topics {
             topics: topics.iter().map(TopicName::as_str).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topics::Changed;
+
+    #[test]
+    fn a_long_name_of_a_topic_is_cut_short() {
+        let topic = TopicName::from(&*"t".repeat(9000));
+        let namespace = Namespace::of(Subject::from_uuid(1));
+        let changed = |is_done| Changed {
+            is_done,
+            topics: Vec::new(),
+        };
+        for reply in [
+            Managed::Created(topic.clone(), namespace.clone(), changed(true)),
+            Managed::Created(topic.clone(), namespace.clone(), changed(false)),
+            Managed::Deleted(topic.clone(), namespace.clone(), changed(true)),
+            Managed::Deleted(topic.clone(), namespace.clone(), changed(false)),
+            Managed::Recreated(topic, namespace),
+        ] {
+            let body = managed(&reply).into_body();
+            let text = std::str::from_utf8(&body).unwrap();
+            assert!(text.len() < 300, "{}", text.len());
+            assert!(text.contains(&format!("Topic {}… ", "t".repeat(64))), "{text}");
         }
     }
 }
