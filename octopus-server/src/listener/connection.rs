@@ -1,7 +1,7 @@
 //! The task of one connection. It owns everything of it, and ends it by returning.
 
 use std::{
-    future::poll_fn,
+    future::{self, poll_fn},
     io,
     net::{Shutdown, SocketAddr},
     pin::{Pin, pin},
@@ -39,6 +39,8 @@ use crate::{
 
 /// The time that a client has to take in the last reply and close, after we closed our side.
 const LINGER: Duration = Duration::from_secs(2);
+/// The bytes that are thrown away meanwhile. Whoever sends more waits until the time is over.
+const LINGER_BYTES: usize = 1024 * 1024;
 /// The bytes of one request's body that HTTP/2 takes ahead of whoever reads it: all that a request may have.
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// The same of all requests of a connection together.
@@ -265,17 +267,19 @@ async fn reached(mut service: watch::Receiver<Stage>, stage: Stage) {
     let _ = service.wait_for(|at| *at >= stage).await;
 }
 
-/// Closes our side, waits for the client to close its own, and throws away what it still sends. A socket that is closed over unread
+/// Closes our side, waits for the client to close its own, and throws away what it still sends, up to a bound. A socket that is closed over unread
 /// bytes sends a reset, which can overtake the last reply.
 async fn linger(socket: &TcpStream, stage: watch::Receiver<Stage>) {
     // hyper leaves it open where it ends by an error.
     let _ = SockRef::from(socket).shutdown(Shutdown::Write);
     let drained = async {
         let mut scrap = vec![0; 8192];
+        let mut left = LINGER_BYTES;
         while socket.readable().await.is_ok() {
             match socket.try_read(&mut scrap) {
                 Ok(0) => break,
-                Ok(_) => {}
+                Ok(read) if read >= left => return future::pending().await,
+                Ok(read) => left -= read,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => break,
             }
@@ -285,5 +289,38 @@ async fn linger(socket: &TcpStream, stage: watch::Receiver<Stage>) {
         () = drained => {}
         () = time::sleep(LINGER) => {}
         () = reached(stage, Stage::Aborting) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{io::AsyncWriteExt as _, net::TcpListener};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_thrown_away_has_a_bound() {
+        // What the kernel takes on both sides, with room; without a bound it would be a gigabyte.
+        const MOST: usize = 48 * 1024 * 1024;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (mut client, (socket, _)) = (client.unwrap(), accepted.unwrap());
+        let (_stage, stages) = watch::channel(Stage::Serving);
+        let mut written = 0;
+        let floods = async {
+            let piece = vec![0; 64 * 1024];
+            while written < MOST {
+                match client.write(&piece).await {
+                    Ok(bytes) => written += bytes,
+                    Err(_) => break,
+                }
+            }
+        };
+        tokio::select! {
+            () = floods => {}
+            () = linger(&socket, stages) => {}
+        }
+        assert!((LINGER_BYTES..MOST).contains(&written), "{written}");
     }
 }
