@@ -18,10 +18,14 @@ struct Shared {
     users: Mutex<HashMap<Subject, usize>>,
 }
 
-/// One request's place among its user's, until it falls.
-#[derive(Debug)]
+/// One request's place among its user's, until the last clone of it falls: whatever goes on for a request whose caller
+/// left holds one.
+#[derive(Debug, Clone)]
 #[must_use = "it is no place once it has fallen"]
-pub(crate) struct Place {
+pub(crate) struct Place(#[expect(dead_code, reason = "held to be dropped")] Arc<Seat>);
+
+#[derive(Debug)]
+struct Seat {
     crowds: Arc<Shared>,
     subject: Subject,
 }
@@ -48,10 +52,10 @@ impl Crowds {
         }
         *count += 1;
         drop(users);
-        Ok(Place {
+        Ok(Place(Arc::new(Seat {
             crowds: Arc::clone(&self.0),
             subject,
-        })
+        })))
     }
 }
 
@@ -61,7 +65,7 @@ impl Shared {
     }
 }
 
-impl Drop for Place {
+impl Drop for Seat {
     fn drop(&mut self) {
         if let Entry::Occupied(mut user) = self.crowds.lock().entry(self.subject) {
             match user.get() {
@@ -85,9 +89,17 @@ mod tests {
         assert_eq!(crowds.enter(one).unwrap_err(), Error::UserRequests(2));
         let _theirs = crowds.enter(other).unwrap();
         drop(first);
+        let kept = second.clone();
         let third = crowds.enter(one).unwrap();
         assert_eq!(crowds.enter(one).unwrap_err(), Error::UserRequests(2));
         drop((second, third));
+        let fourth = crowds.enter(one).unwrap();
+        assert_eq!(
+            crowds.enter(one).unwrap_err(),
+            Error::UserRequests(2),
+            "a clone is kept"
+        );
+        drop((kept, fourth));
         assert_eq!(crowds.0.lock().len(), 1, "who has none is not kept");
     }
 }

@@ -1,21 +1,99 @@
 //! Keys: what callers that speak to Kafka themselves sign in with.
+//!
+//! A key is a password and rules for who has it, which Kafka changes one after the other. Whoever changes one here has its
+//! user's keys alone meanwhile. Two servers on one cluster know nothing of each other: where one makes a key at the moment
+//! at which the other deletes it, a password may be left without its rules, which lets its user do nothing; a key made or
+//! deleted later mends that. A user that is deleted by one while the other makes its key may be left with a key.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 use octopus_auth::Caller;
-use octopus_core::Error;
+use octopus_core::{Error, Namespace};
 use octopus_kafka::{Cluster, security::Secret};
 
-use crate::{random, reply::Key};
+use crate::{
+    random,
+    reply::Key,
+    topics::{
+        Told,
+        gates::{Gates, Place},
+    },
+};
+
+/// Who keeps the users that keys are of.
+pub(crate) trait Users: fmt::Debug + Send + Sync {
+    /// Gives a user rules and this password.
+    fn grant<'a>(
+        &'a self,
+        user: &'a str,
+        password: &'a Secret,
+        namespace: &'a Namespace,
+        within: Duration,
+    ) -> Told<'a, ()>;
+
+    /// Takes them back. Gives whether there was a password.
+    fn revoke<'a>(&'a self, user: &'a str, namespace: &'a Namespace, within: Duration) -> Told<'a, bool>;
+
+    /// Where they sign in.
+    fn endpoint(&self) -> String;
+}
+
+impl Users for Cluster {
+    fn grant<'a>(
+        &'a self,
+        user: &'a str,
+        password: &'a Secret,
+        namespace: &'a Namespace,
+        within: Duration,
+    ) -> Told<'a, ()> {
+        Box::pin(async move {
+            let granted = self.grant_key(user, password, namespace, within);
+            granted.await.map_err(|error| failed(&error))
+        })
+    }
+
+    fn revoke<'a>(&'a self, user: &'a str, namespace: &'a Namespace, within: Duration) -> Told<'a, bool> {
+        Box::pin(async move {
+            let revoked = self.revoke_key(user, namespace, within);
+            revoked.await.map_err(|error| failed(&error))
+        })
+    }
+
+    fn endpoint(&self) -> String {
+        self.bootstrap().join(",")
+    }
+}
 
 /// Makes and deletes keys, one a user: its name at Kafka is the subject, its password is made here and kept by Kafka
 /// alone, as a hash, and it may do no more than use the namespace's topics and groups.
-#[derive(Debug, Clone)]
-pub(crate) struct Keys(Cluster);
+#[derive(Debug)]
+pub(crate) struct Keys {
+    users: Box<dyn Users>,
+    gates: Gates,
+}
 
 impl Keys {
-    pub(crate) const fn new(cluster: Cluster) -> Self {
-        Self(cluster)
+    pub(crate) fn new(users: impl Users + 'static) -> Self {
+        Self {
+            users: Box::new(users),
+            gates: Gates::default(),
+        }
+    }
+
+    /// Waits until nobody else here changes the namespace's key, or deletes its user. Whoever does either holds this.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KafkaRetriable`] where others take longer than that.
+    pub(crate) async fn enter<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+        within: Duration,
+    ) -> Result<Place<'a>, Error> {
+        self.gates.enter(namespace, within).await
     }
 
     /// Makes a key, which ends the one before.
@@ -27,15 +105,15 @@ impl Keys {
         let access_key = caller.subject.to_string();
         let secret_key = Secret::from(random::hex::<24>().map_err(|_| Error::Internal)?);
         let granted = self
-            .0
-            .grant_key(&access_key, &secret_key, &caller.namespace, within);
-        granted.await.map_err(|error| failed(&error))?;
+            .users
+            .grant(&access_key, &secret_key, &caller.namespace, within);
+        granted.await?;
         let now = jiff::Timestamp::try_from(SystemTime::now()).map_err(|_| Error::Internal)?;
         Ok(Key {
             access_key,
             secret_key,
             create_date: format!("{now:.0}"),
-            endpoint: self.0.bootstrap().join(","),
+            endpoint: self.users.endpoint(),
         })
     }
 
@@ -46,26 +124,26 @@ impl Keys {
     /// As [`make`](Self::make).
     pub(crate) async fn delete(&self, caller: &Caller, within: Duration) -> Result<bool, Error> {
         let user = caller.subject.to_string();
-        let revoked = self.0.revoke_key(&user, &caller.namespace, within);
-        revoked.await.map_err(|error| failed(&error))
+        self.users.revoke(&user, &caller.namespace, within).await
     }
 
     /// As [`delete`](Self::delete); where there can't be a key there is none: on a cluster that keeps none, or for a service
-    /// that may not make any.
+    /// that may not make any. Gives whether there can be one.
     ///
     /// # Errors
     ///
     /// Where Kafka does not say within the time.
-    pub(crate) async fn withdraw(&self, caller: &Caller, within: Duration) -> Result<(), Error> {
+    pub(crate) async fn withdraw(&self, caller: &Caller, within: Duration) -> Result<bool, Error> {
         let deleted = self.delete(caller, within).await;
         if deleted == Err(Error::KafkaUnauthorized) {
             tracing::warn!(
                 "the service may not change users: a key that it made when it could is still there"
             );
-            return Ok(());
+            return Ok(false);
         }
         match deleted {
-            Ok(_) | Err(Error::KeysUnsupported) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(Error::KeysUnsupported) => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -10,6 +10,7 @@ use octopus_core::{Error, TopicName};
 use tokio::sync::watch;
 
 use crate::{
+    crowds,
     keys::Keys,
     reply::Managed,
     route::{NamespaceRoute, TopicPath},
@@ -25,10 +26,18 @@ struct Inner {
     topics: Option<Arc<dyn Topics>>,
     keys: Option<Keys>,
     max_topics: usize,
-    /// The time that each of two steps has.
+    /// The time that each step has.
     within: Duration,
-    /// How many changes are under way.
-    running: watch::Sender<usize>,
+    changes: watch::Sender<Changes>,
+}
+
+/// The changes of namespaces.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Whether no more are taken.
+    is_closed: bool,
+    /// How many are under way.
+    running: usize,
 }
 
 impl Namespaces {
@@ -43,21 +52,31 @@ impl Namespaces {
             keys,
             max_topics,
             within,
-            running: watch::Sender::new(0),
+            changes: watch::Sender::default(),
         }))
     }
 
-    /// Does what a route asks. It ends whole even where this future is dropped: a topic that is made anew must not be
-    /// gone because its caller left.
-    pub(crate) async fn answer(&self, route: NamespaceRoute, caller: Caller) -> Result<Managed, Error> {
+    /// Does what a route asks. A change ends whole even where this future is dropped, and holds its user's place so long: a
+    /// topic that is made anew must not be gone because its caller left.
+    pub(crate) async fn answer(
+        &self,
+        route: NamespaceRoute,
+        caller: Caller,
+        place: crowds::Place,
+    ) -> Result<Managed, Error> {
+        if !route.is_change() {
+            let done = self.0.act(route, caller).await;
+            drop(place);
+            return done;
+        }
         let namespaces = self.clone();
-        let running = Running::new(self.0.running.clone());
-        let (name, is_change) = (route.name(), route.is_change());
+        let running = Running::new(self.0.changes.clone());
+        let name = route.name();
         let task = tokio::spawn(async move {
-            let _running = running;
+            let _held = (running, place);
             let namespace = caller.namespace.clone();
             let done = namespaces.0.act(route, caller).await;
-            if is_change && done.is_ok() {
+            if done.is_ok() {
                 tracing::info!(%namespace, route = name, "done");
             }
             done
@@ -66,10 +85,15 @@ impl Namespaces {
         task.await.unwrap_or(Err(Error::Internal))
     }
 
+    /// Takes no more changes: the service shuts down.
+    pub(crate) fn close(&self) {
+        self.0.changes.send_modify(|changes| changes.is_closed = true);
+    }
+
     /// Waits until no change is under way, but no longer than that.
     pub(crate) async fn settle(&self, within: Duration) {
-        let mut running = self.0.running.subscribe();
-        let settled = running.wait_for(|running| *running == 0);
+        let mut changes = self.0.changes.subscribe();
+        let settled = changes.wait_for(|changes| changes.running == 0);
         let _ = tokio::time::timeout(within, settled).await;
     }
 }
@@ -80,26 +104,35 @@ impl Inner {
         let within = self.within;
         match route {
             NamespaceRoute::CreateUser => {
-                self.topics()?.open(namespace, within).await?;
+                self.changing()?.open(namespace, within).await?;
                 Ok(Managed::User(*subject, namespace.clone()))
             }
             NamespaceRoute::DeleteUser => {
-                let topics = self.topics()?;
-                if let Some(keys) = &self.keys {
+                let topics = self.changing()?;
+                let Some(keys) = &self.keys else {
+                    topics.close(namespace, within).await?;
+                    return Ok(Managed::UserGone(*subject, namespace.clone()));
+                };
+                let _place = keys.enter(namespace, within).await?;
+                let has_keys = keys.withdraw(&caller, within).await?;
+                topics.close(namespace, within).await?;
+                if has_keys {
+                    // Another server may have made one meanwhile.
                     keys.withdraw(&caller, within).await?;
                 }
-                topics.close(namespace, within).await?;
                 Ok(Managed::UserGone(*subject, namespace.clone()))
             }
             NamespaceRoute::CreateKey => {
-                let topics = self.topics()?;
+                let topics = self.changing()?;
                 let keys = self.keys.as_ref().ok_or(Error::KeysUnsupported)?;
+                let _place = keys.enter(namespace, within).await?;
                 topics.open(namespace, within).await?;
                 keys.make(&caller, within).await.map(Managed::Key)
             }
             NamespaceRoute::DeleteKey => {
-                self.topics()?;
+                self.changing()?;
                 let keys = self.keys.as_ref().ok_or(Error::KeysUnsupported)?;
+                let _place = keys.enter(namespace, within).await?;
                 keys.delete(&caller, within).await.map(Managed::KeyGone)
             }
             NamespaceRoute::Namespaces => {
@@ -110,23 +143,35 @@ impl Inner {
             NamespaceRoute::CreateTopic(path) => {
                 path.is_of(&caller)?;
                 let topic = TopicName::of_new(&path.topic).ok_or(Error::TopicNameInvalid)?;
-                let topics = self.topics()?;
+                let topics = self.changing()?;
                 let changed = topics.create(namespace, &topic, self.max_topics, within).await?;
                 Ok(Managed::Created(topic, namespace.clone(), changed))
             }
             NamespaceRoute::DeleteTopic(path) => {
                 path.is_of(&caller)?;
                 let topic = TopicName::from(&*path.topic);
-                let changed = self.topics()?.delete(namespace, &topic, within).await?;
+                let changed = self.changing()?.delete(namespace, &topic, within).await?;
                 Ok(Managed::Deleted(topic, namespace.clone(), changed))
             }
             NamespaceRoute::RecreateTopic(path) => {
                 path.is_of(&caller)?;
                 let topic = TopicName::from(&*path.topic);
-                self.topics()?.recreate(namespace, &topic, 2 * within).await?;
+                self.changing()?.recreate(namespace, &topic, 2 * within).await?;
                 Ok(Managed::Recreated(topic, namespace.clone()))
             }
         }
+    }
+
+    /// As [`topics`](Self::topics), for a change of them: behind what is wrong with the request itself [D-01].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShuttingDown`] too.
+    fn changing(&self) -> Result<&Arc<dyn Topics>, Error> {
+        if self.changes.borrow().is_closed {
+            return Err(Error::ShuttingDown);
+        }
+        self.topics()
     }
 
     fn topics(&self) -> Result<&Arc<dyn Topics>, Error> {
@@ -152,17 +197,20 @@ impl fmt::Debug for Namespaces {
 }
 
 /// A change that is under way.
-struct Running(watch::Sender<usize>);
+struct Running(watch::Sender<Changes>);
 
 impl Running {
-    fn new(running: watch::Sender<usize>) -> Self {
-        running.send_modify(|count| *count += 1);
-        Self(running)
+    fn new(changes: watch::Sender<Changes>) -> Self {
+        changes.send_modify(|changes| changes.running += 1);
+        Self(changes)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        self.0.send_modify(|changes| changes.running -= 1);
     }
 }
+
+#[cfg(test)]
+mod tests;

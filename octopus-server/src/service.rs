@@ -70,9 +70,10 @@ impl Service {
         response.map(|bytes| ReplyBody::whole([bytes], None))
     }
 
-    /// Takes no more creates and records; ends once every instance is closed or given up [AK-03], and records on their way
+    /// Takes no more creates, changes of namespaces and records; ends once every instance is closed or given up [AK-03], and records on their way
     /// are written or given up.
     pub(crate) async fn shut_down(&self) {
+        self.namespaces.close();
         let written = async {
             tokio::select! {
                 () = self.writer.shut_down() => {}
@@ -95,7 +96,7 @@ impl Service {
         form.media_type = target.media_type();
         let credentials = headers::credentials(&head.headers)?.from_address(peer.addr().ip());
         let caller = self.tokens.check(&credentials).await.map_err(Error::from)?;
-        let _place = self.crowds.enter(caller.subject)?;
+        let place = self.crowds.enter(caller.subject)?;
         if target.takes_body() {
             headers::content_type(&head.headers)?;
         }
@@ -114,12 +115,15 @@ impl Service {
         let route = match target {
             Target::Consumer(route) => route,
             Target::Namespace(route) => {
-                let done = self.namespaces.answer(route, caller).await?;
+                let done = self.namespaces.answer(route, caller, place).await?;
                 return Ok(reply::managed(&done).map(|bytes| ReplyBody::whole([bytes], None)));
             }
             Target::Produce(route) => {
                 route.path.is_of(&caller)?;
-                let written = self.writer.answer(&caller.namespace, &route, body, hold).await?;
+                let written = self
+                    .writer
+                    .answer(&caller.namespace, &route, body, (hold, place))
+                    .await?;
                 return Ok(written.map(|bytes| ReplyBody::whole([bytes], None)));
             }
         };

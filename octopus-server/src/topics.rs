@@ -1,7 +1,7 @@
 //! Which topics a namespace holds, and who makes them.
 
 mod cluster;
-mod gates;
+pub(crate) mod gates;
 mod kafka;
 mod registry;
 

@@ -15,7 +15,7 @@ use super::{
     Admission, Given, Hold, Part,
     reply::{self, Done, Place},
 };
-use crate::{route::ProduceRoute, topics::Topics};
+use crate::{crowds, route::ProduceRoute, topics::Topics};
 
 /// The bytes of a body above which it is read away from the threads that serve sockets.
 const READ_APART: usize = 128 * 1024;
@@ -85,7 +85,8 @@ impl Writer {
         id.unwrap_or_default()
     }
 
-    /// The reply to a request that writes the records of its body, which `hold` keeps room for.
+    /// The reply to a request that writes the records of its body, which `hold` keeps room for; `place` is its own among
+    /// its user's.
     ///
     /// # Errors
     ///
@@ -95,7 +96,7 @@ impl Writer {
         namespace: &Namespace,
         route: &ProduceRoute,
         body: Bytes,
-        hold: Hold,
+        (hold, place): (Hold, crowds::Place),
     ) -> Result<Response<Bytes>, Error> {
         let is_batch = route.is_batch;
         let is_large = body.len() > READ_APART;
@@ -115,7 +116,7 @@ impl Writer {
             read()?
         };
         let topic = TopicName::from(&*route.path.topic);
-        let done = self.write(namespace, &topic, given).await?;
+        let done = self.write(namespace, &topic, given, &place).await?;
         let cluster_id = self.cluster_id();
         let place = Place {
             cluster_id: &cluster_id,
@@ -140,6 +141,7 @@ impl Writer {
         namespace: &Namespace,
         topic: &TopicName,
         given: Vec<Given>,
+        place: &crowds::Place,
     ) -> Result<Vec<Result<Done, Error>>, Error> {
         if given.iter().all(Result::is_err) {
             // What is wrong with the records is told before anything about their topic [D-01].
@@ -148,7 +150,7 @@ impl Writer {
         let _busy = self.begin()?;
         let kafka = self.kafka.as_ref().ok_or(Error::NoKafka)?;
         let on_kafka = namespace.qualify(topic.as_str());
-        if !self.holds(&kafka.topics, namespace, topic).await? {
+        if !self.holds(&kafka.topics, namespace, topic, place).await? {
             return Err(Error::TopicNotFound(topic.clone()));
         }
         let send = |given: Given| -> Result<(Sending, Option<Part>, Option<Part>), Error> {
@@ -200,6 +202,7 @@ impl Writer {
         topics: &Arc<dyn Topics>,
         namespace: &Namespace,
         topic: &TopicName,
+        place: &crowds::Place,
     ) -> Result<bool, Error> {
         let within = self.look_within;
         let is_held = topics.takes(namespace, topic, within).await.map_err(unsent_yet)?;
@@ -208,9 +211,12 @@ impl Writer {
         }
         let new = TopicName::of_new(topic.as_str()).ok_or(Error::TopicNameInvalid)?;
         let (topics, namespace, most) = (Arc::clone(topics), namespace.clone(), self.max_topics);
-        // It ends whole even where the caller leaves.
-        let made =
-            tokio::spawn(async move { topics.create(&namespace, &new, most, within).await.map(|_| true) });
+        let place = place.clone();
+        // It ends whole even where the caller leaves, who has no room for more meanwhile.
+        let made = tokio::spawn(async move {
+            let _place = place;
+            topics.create(&namespace, &new, most, within).await.map(|_| true)
+        });
         made.await.unwrap_or(Err(Error::Internal)).map_err(unsent_yet)
     }
 
@@ -273,3 +279,6 @@ fn unsent(done: &[Result<Done, Error>]) -> Option<Error> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

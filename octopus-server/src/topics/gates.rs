@@ -14,11 +14,11 @@ use tokio::{
 
 /// Lets one at a time into each namespace.
 #[derive(Debug, Default)]
-pub(super) struct Gates(Mutex<HashMap<Namespace, Arc<Turn<()>>>>);
+pub(crate) struct Gates(Mutex<HashMap<Namespace, Arc<Turn<()>>>>);
 
 /// A place in a namespace that nobody else has meanwhile.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     gates: &'a Gates,
     namespace: &'a Namespace,
     turn: Option<OwnedMutexGuard<()>>,
@@ -30,7 +30,7 @@ impl Gates {
     /// # Errors
     ///
     /// [`Error::KafkaRetriable`] where others take longer than that: they wait for Kafka.
-    pub(super) async fn enter<'a>(
+    pub(crate) async fn enter<'a>(
         &'a self,
         namespace: &'a Namespace,
         within: Duration,
