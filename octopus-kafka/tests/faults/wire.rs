@@ -250,7 +250,8 @@ async fn a_version_that_is_taken_back_is_followed_by_the_one_below() {
 #[tokio::test(flavor = "multi_thread")]
 async fn brokers_of_one_cluster_may_speak_different_versions() {
     let nodes = Nodes::start().await;
-    nodes.world.topic("old", &["o0"]).await;
+    nodes.topic("old", &[]);
+    nodes.world.produce("old", &["o0"]).await;
     nodes.topic("new", &["n0"]);
     nodes.lead("new", 2, 0);
     // As brokers of 2.1 do, and as those of 4.0 do no more.
