@@ -103,6 +103,8 @@ pub enum Error {
     Internal,
     /// Kafka failed the request [ER-05].
     KafkaFailed,
+    /// A topic that was to be made anew was deleted, and Kafka did not make it.
+    TopicNotRemade(TopicName),
     /// A record was sent, and nobody knows whether it was written.
     MayBeWritten,
     /// Reading can't start in a partition: nothing is committed, or the position is out of range, and
@@ -170,6 +172,7 @@ impl Error {
             | Self::ProducerFull => ErrorCode::TooManyRequests,
             Self::Internal => ErrorCode::Internal,
             Self::KafkaFailed
+            | Self::TopicNotRemade(_)
             | Self::MayBeWritten
             | Self::NoOffset(_)
             | Self::RecordUnreadable(_)
@@ -277,6 +280,11 @@ impl fmt::Display for Error {
             Self::ProducerFull => f.write_str("Too many bytes of records wait to be written, and nothing of this request was; retry"),
             Self::Internal => f.write_str("Internal error; retry, and tell the operator if it goes on"),
             Self::KafkaFailed => f.write_str("Kafka failed the request; if it goes on, ask the operator"),
+            Self::TopicNotRemade(topic) => write!(
+                f,
+                "Topic {} was deleted with its records, and Kafka did not make it anew; create it",
+                Short(topic.as_str())
+            ),
             Self::MayBeWritten => f.write_str("Kafka did not acknowledge the record, which may have been written; read the topic before sending it again"),
             Self::NoOffset(at) => write!(
                 f,

@@ -121,8 +121,8 @@ pub trait Topics: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Error::TopicNotFound`] where the namespace does not hold it; or where it can't be done within the time: it may
-    /// be deleted then.
+    /// [`Error::TopicNotFound`] where the namespace does not hold it; [`Error::TopicNotRemade`] where it was deleted, and
+    /// could not be made again; or where it can't be done within the time.
     fn recreate<'a>(
         &'a self,
         _namespace: &'a Namespace,

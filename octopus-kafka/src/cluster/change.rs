@@ -182,6 +182,28 @@ impl Cluster {
         Ok(topics)
     }
 
+    /// How many partitions a topic has, by its name on Kafka; `None` where the cluster does not list it. Asks the cluster.
+    ///
+    /// # Errors
+    ///
+    /// Where the cluster does not say within the time, or denies the topic.
+    pub async fn partitions(&self, topic: &str, within: Duration) -> Result<Option<i32>, Error> {
+        if !can_be_a_topic(topic) {
+            return Ok(None);
+        }
+        let asked = self
+            .ask_topics(&[topic.to_owned()], Instant::now() + within)
+            .await?;
+        match asked.first() {
+            Some(Topic::Known(info)) => Ok(Some(info.partitions)),
+            Some(Topic::Missing) | None => Ok(None),
+            Some(Topic::Denied) => Err(Error::response(
+                Api::Metadata,
+                ResponseError::TopicAuthorizationFailed,
+            )),
+        }
+    }
+
     /// A request to the broker that changes the cluster. It goes to another one where that moved, as long as nothing was
     /// done.
     pub(super) async fn ask_controller<R: Request<Response: Aside>>(

@@ -129,7 +129,8 @@ impl Topics for ClusterTopics {
                 return Err(Error::TopicNotFound(topic.clone()));
             }
             self.kafka.remove(namespace, topic, &left).await?;
-            self.kafka.make(namespace, topic, &left).await.map(drop)
+            // What the deletion took of the time is not missing here.
+            self.kafka.remake(namespace, topic, &Left::of(within / 2)).await
         })
     }
 }

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use octopus_core::{Error, Namespace, TopicName};
 use octopus_kafka::{Cluster, NewTopic};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+/// The time between two tries to make a topic that is gone.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// The cluster, asked in the names of namespaces and answering in the words for callers.
 #[derive(Debug)]
@@ -56,6 +59,34 @@ impl Kafka {
         made.map_err(failed)
     }
 
+    /// Makes a topic that was just deleted to be made anew: again and again while the error may pass, since its caller
+    /// lost it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TopicNotRemade`].
+    pub(super) async fn remake(
+        &self,
+        namespace: &Namespace,
+        topic: &TopicName,
+        left: &Left,
+    ) -> Result<(), Error> {
+        loop {
+            let Err(error) = self.make(namespace, topic, left).await else {
+                return Ok(());
+            };
+            let may_pass = matches!(
+                error,
+                Error::KafkaRetriable | Error::KafkaUnreachable | Error::Throttled
+            );
+            if !may_pass || left.time() <= PAUSE {
+                tracing::warn!(%namespace, %error, "a topic was deleted and could not be made anew");
+                return Err(Error::TopicNotRemade(topic.clone()));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
     /// Deletes topics, in one request.
     pub(super) async fn remove_all<'a>(
         &self,
@@ -89,6 +120,11 @@ pub(super) struct Left(Option<Instant>);
 impl Left {
     pub(super) fn of(within: Duration) -> Self {
         Self(Instant::now().checked_add(within))
+    }
+
+    /// So much, but no more than is left.
+    pub(super) fn at_most(&self, time: Duration) -> Self {
+        Self::of(self.time().min(time))
     }
 
     pub(super) fn time(&self) -> Duration {

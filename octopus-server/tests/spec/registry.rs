@@ -1,8 +1,8 @@
 //! Namespaces whose topics a registry names.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use octopus_kafka::broker::{ApiKey, first};
+use octopus_kafka::broker::{ApiKey, first, nth};
 use octopus_server::topics::{REGISTRY, RegistryTopics};
 use serde_json::{Value, json};
 
@@ -240,6 +240,8 @@ async fn what_is_none_of_ours_in_the_registry_changes_nothing() {
         (Some(own.as_bytes()), None),
         (Some(own.as_bytes()), Some(br#"{"topics": ["def"]}"#)),
         (Some(own.as_bytes()), Some(b"no JSON")),
+        (Some(format!("{own}/x").as_bytes()), Some(b"no JSON")),
+        (Some(format!("{own}/x").as_bytes()), None),
     ] {
         let mut batch = octopus_kafka::records::BatchWriter::new(octopus_kafka::records::Compression::None);
         batch.push(0, key, value, &[]);
@@ -254,4 +256,219 @@ async fn what_is_none_of_ours_in_the_registry_changes_nothing() {
     assert_eq!(namespaces(&user).await, json!({}));
     success(user.post(&topic(&user, "ghi"), "").await, "created");
     assert_eq!(listed(&user).await, json!(["ghi"]));
+}
+
+/// [NS-04] one server makes a topic while another one deletes it: of the two answers it follows what there is then, on Kafka
+/// and in the namespace, and no record outlives a deletion.
+#[tokio::test]
+async fn a_topic_that_is_made_and_deleted_at_once_is_there_or_not() {
+    let service = Service::start().await;
+    let [one, other] = [server(&service).await, server(&service).await];
+    let (here, there) = (one.user(1), other.user(1));
+    let slow = Duration::from_millis(150);
+    for round in 0..24 {
+        let name = format!("topic-{round}");
+        let on_kafka = on_kafka(&here, &name);
+        success(here.post(&topic(&here, &name), "").await, "created");
+        service.write(&here, &name, &[b"old"]);
+        // Each of the deletion's steps is the slow one in turn.
+        let faults = service.broker.faults();
+        match round % 6 {
+            0 => faults.on(ApiKey::DeleteTopics, first(1)).delay(slow),
+            1 => faults.on(ApiKey::Produce, first(1)).topic(REGISTRY).delay(slow),
+            2 => faults.on(ApiKey::Produce, nth(2)).topic(REGISTRY).delay(slow),
+            3 => faults.on(ApiKey::CreateTopics, first(1)).delay(slow),
+            _ => {}
+        }
+        let path = topic(&here, &name);
+        let late = Duration::from_millis(20 * (round / 6));
+        let (gone, made) = tokio::join!(here.delete(&path), async {
+            tokio::time::sleep(late).await;
+            there.post(&path, "").await
+        });
+        faults.clear();
+        success(gone, "deleted");
+        let made = made.expect(200).json()["message"].to_string();
+        let listed = [listed(&here).await, listed(&there).await];
+        if made.contains("already exists") {
+            // It came before the deletion.
+            assert_eq!(listed, [json!([]), json!([])], "{round}");
+            assert_eq!(service.broker.end_offset(&on_kafka), None, "{round}");
+        } else {
+            assert_eq!(listed, [json!([name]), json!([name])], "{round}");
+            assert_eq!(service.broker.end_offset(&on_kafka), Some(0), "{round}");
+            success(there.delete(&path).await, "deleted");
+        }
+    }
+}
+
+/// [NS-04] a topic that is being made is deleted once it is made, and a topic that is made anew stays.
+#[tokio::test]
+async fn a_change_waits_for_that_of_another_server() {
+    let service = Service::start().await;
+    let [one, other] = [server(&service).await, server(&service).await];
+    let (here, there) = (one.user(1), other.user(1));
+    let path = topic(&here, "abc");
+    success(here.post("/api/v3/user", "").await, &here.subject);
+    let slow = Duration::from_millis(300);
+    let faults = service.broker.faults();
+    faults.on(ApiKey::CreateTopics, first(1)).delay(slow);
+    let (made, gone) = tokio::join!(here.post(&path, ""), async {
+        while listed(&there).await != json!(["abc"]) {}
+        there.delete(&path).await
+    });
+    success(made, "created");
+    success(gone, "deleted");
+    assert_eq!(listed(&here).await, json!([]));
+    assert_eq!(service.broker.end_offset(&on_kafka(&here, "abc")), None);
+
+    success(here.post(&path, "").await, "created");
+    service.write(&here, "abc", &[b"old"]);
+    faults.on(ApiKey::DeleteTopics, first(1)).delay(slow);
+    let before = service.asked(ApiKey::DeleteTopics).len();
+    let again = format!("{path}/recreate");
+    let (anew, made) = tokio::join!(here.send("PUT", &again, &[], ""), async {
+        while service.asked(ApiKey::DeleteTopics).len() == before {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(listed(&there).await, json!(["abc"]));
+        there.post(&path, "").await
+    });
+    success(anew, "recreated");
+    success(made, "already exists");
+    assert_eq!(service.broker.end_offset(&on_kafka(&here, "abc")), Some(0));
+    assert_eq!(listed(&there).await, json!(["abc"]));
+}
+
+/// What a server had begun that is not there any more is ended by the next one: no record outlives its topic.
+#[tokio::test]
+async fn what_a_dead_server_had_begun_is_taken_over() {
+    let service = Service::start().await;
+    let soon = |builder: octopus_server::Builder, cluster| {
+        let mut limits = octopus_core::Limits::default();
+        limits.call_wait = Duration::from_secs(2);
+        builder
+            .limits(limits)
+            .topics(Arc::new(RegistryTopics::new(cluster)))
+    };
+    let server = service.another(soon).await;
+    let user = server.user(1);
+    assert_eq!(namespaces(&user).await, json!({}));
+    let stages =
+        json!({"made": {"coming": "dead-0"}, "gone": {"leaving": "dead-0"}, "anew": {"renewing": "dead-0"}});
+    for name in ["made", "gone", "anew"] {
+        service.topic(&user, name);
+        service.write(&user, name, &[b"old"]);
+    }
+    let value = json!({"version": 1, "topics": stages}).to_string();
+    let mut batch = octopus_kafka::records::BatchWriter::new(octopus_kafka::records::Compression::None);
+    let key = format!("{}/dead-0", namespace(&user));
+    batch.push(0, Some(key.as_bytes()), Some(value.as_bytes()), &[]);
+    service.broker.append(REGISTRY, batch.finish()).unwrap();
+    assert_eq!(listed(&user).await, json!(["anew", "made"]));
+    for (name, left) in [("gone", 0), ("anew", 0), ("made", 1)] {
+        success(user.post(&topic(&user, name), "").await, "created");
+        assert_eq!(
+            service.broker.end_offset(&on_kafka(&user, name)),
+            Some(left),
+            "{name}"
+        );
+    }
+    assert_eq!(listed(&user).await, json!(["anew", "gone", "made"]));
+    success(user.delete("/api/v3/user").await, "deleted");
+    assert_eq!(namespaces(&user).await, json!({}));
+}
+
+/// [ER-05] who had a topic made anew hears that it is gone where Kafka does not make it, and can make it.
+#[tokio::test]
+async fn a_topic_that_kafka_does_not_make_anew_is_said_to_be_deleted() {
+    let service = Service::start().await;
+    let server = server(&service).await;
+    let (cluster, registry) = (service.user(2), server.user(1));
+    for user in [cluster, registry] {
+        let path = topic(&user, "abc");
+        let again = format!("{path}/recreate");
+        success(user.post(&path, "").await, "created");
+        service.write(&user, "abc", &[b"old"]);
+        let faults = service.broker.faults();
+        // Tried again where it may pass.
+        for code in [7, 89] {
+            faults.on(ApiKey::CreateTopics, first(1)).error(code);
+            success(user.send("PUT", &again, &[], "").await, "recreated");
+            assert_eq!(service.broker.end_offset(&on_kafka(&user, "abc")), Some(0));
+            faults.clear();
+        }
+        faults.on(ApiKey::CreateTopics, first(1)).error(44);
+        let failed = user.send("PUT", &again, &[], "").await;
+        is_error(
+            "recreate",
+            &failed,
+            500,
+            50002,
+            "Topic abc was deleted with its records",
+        );
+        faults.clear();
+        assert_eq!(service.broker.end_offset(&on_kafka(&user, "abc")), None);
+        assert_eq!(listed(&user).await, json!([]));
+        success(user.post(&path, "").await, "created");
+        // Before the deletion nothing is lost.
+        faults.on(ApiKey::DeleteTopics, first(1)).error(29);
+        let refused = user.send("PUT", &again, &[], "").await;
+        is_error("recreate", &refused, 403, 40301, "not authorized");
+        faults.clear();
+        success(user.post(&path, "").await, "already exists");
+    }
+}
+
+/// A read of the registry serves all who wait for it, and a topic that is known is written to meanwhile.
+#[tokio::test]
+async fn those_who_wait_for_the_registry_share_a_read() {
+    let service = Service::start().await;
+    let server = server(&service).await;
+    let user = server.user(1);
+    success(user.post(&topic(&user, "abc"), "").await, "created");
+    let path = format!("/api/v3/{}/topics/abc/records", namespace(&user));
+    let record = r#"{"value": {"type": "JSON", "data": 1}}"#;
+    let headers = [("Content-Type", "application/json")];
+    // The producer is there then.
+    user.send("POST", &path, &headers, record).await.expect(200);
+    let (before, faults) = (service.asked(ApiKey::ListOffsets).len(), service.broker.faults());
+    faults
+        .on(ApiKey::ListOffsets, first(1))
+        .delay(Duration::from_millis(1500));
+    let lists: Vec<_> = (0..30)
+        .map(|number| {
+            let user = server.user(1 + number % 3);
+            tokio::spawn(async move { namespaces(&user).await })
+        })
+        .collect();
+    while service.asked(ApiKey::ListOffsets).len() == before {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..5 {
+        user.send("POST", &path, &headers, record).await.expect(200);
+    }
+    assert!(lists.iter().all(|list| !list.is_finished()));
+    for list in lists {
+        list.await.unwrap();
+    }
+    let asked = service.asked(ApiKey::ListOffsets).len() - before;
+    assert!(asked <= 6, "{asked} reads");
+}
+
+/// [ER-05] a registry of several partitions keeps no order: it is refused, and left as it is.
+#[tokio::test]
+async fn a_registry_that_is_none_is_refused() {
+    let service = Service::start().await;
+    assert!(service.broker.create_topic_with(REGISTRY, 3));
+    let server = server(&service).await;
+    let user = server.user(1);
+    for _ in 0..2 {
+        assert_eq!(user.get("/api/v3/namespace").await.error(), (500, 50002));
+        assert_eq!(user.post(&topic(&user, "abc"), "").await.error(), (500, 50002));
+    }
+    assert_eq!(service.broker.end_offset(&on_kafka(&user, "abc")), None);
+    // It is used once it is one.
+    assert!(service.broker.delete_topic(REGISTRY));
+    success(user.post(&topic(&user, "abc"), "").await, "created");
 }

@@ -1,14 +1,21 @@
 //! The registry on Kafka: read to its end before anything is said of it, and written so that a change is of what was read.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use octopus_core::{
-    AutoOffsetReset, Bound, Effect, Error, Fault, FetchPlan, Header, Name, Namespace, Open, Outcome,
-    Position, Records as _, Settings, TopicName, TopicPartition,
+    AutoOffsetReset, Bound, Effect, Error, Fault, FetchPlan, Name, Namespace, Open, Outcome, Position,
+    Records as _, Settings, TopicName, TopicPartition,
 };
 use octopus_kafka::{
-    Cluster, Consumer, NewTopic,
-    records::{BatchWriter, Compression, Reader},
+    Cluster, Consumer, NewTopic, Producer,
+    producer::{Config, NewRecord},
+    records::Reader,
 };
 use tokio::{
     sync::{Mutex, MutexGuard},
@@ -18,19 +25,29 @@ use tokio::{
 use super::{
     super::kafka::{Left, failed},
     REGISTRY,
-    state::{NONE, State, value},
+    state::{Stage, Stages, State, key, value},
 };
+use crate::random;
 
 /// The longest turn of a read.
 const TURN: Duration = Duration::from_millis(500);
-/// The header with the offset of the namespace's record that the writer knew as its last one.
-const AFTER: &[u8] = b"after";
+/// The most tombstones that go with one change.
+const TOMBSTONES: usize = 64;
 
-/// Reads and writes the registry, one at a time.
+/// Reads and writes the registry. Who waits for a read of it shares the next one, and nobody waits for a write.
 #[derive(Debug)]
 pub(super) struct Journal {
     cluster: Cluster,
+    /// It writes each record once, also where an answer is lost.
+    producer: Producer,
     log: Mutex<Log>,
+    state: Arc<RwLock<State>>,
+    /// How many reads have begun.
+    begun: AtomicU64,
+    /// What the tokens of this process begin with.
+    server: OnceLock<Box<str>>,
+    /// How many tokens there were.
+    tokens: AtomicU64,
 }
 
 /// What a change does.
@@ -39,20 +56,35 @@ pub(super) enum Step {
     /// Nothing.
     Keep,
     /// Has the namespace hold these topics.
-    Put(BTreeSet<TopicName>),
+    Put(Stages),
     /// Deletes the namespace.
     Delete,
 }
 
+/// What a change came to.
+#[derive(Debug)]
+pub(super) struct Made {
+    /// The token of its record; `None` where there was nothing to do.
+    pub(super) token: Option<Box<str>>,
+    /// What the namespace then holds; `None` where there is no such namespace.
+    pub(super) topics: Option<Stages>,
+}
+
 #[derive(Debug)]
 struct Log {
-    state: State,
+    state: Arc<RwLock<State>>,
     consumer: Arc<Consumer>,
     at: TopicPartition,
     /// Where it is read next; `None` before the first read.
     position: Option<Position>,
-    /// Whether the registry is known to be there.
+    /// Whether the registry is known to be there, and fit to be one.
     is_made: bool,
+    /// Whether it was said that it is not fit.
+    is_told: bool,
+    /// The last read that ended well, of those that have begun.
+    done: u64,
+    /// What is read of another registry, until its end: nobody sees half of it.
+    anew: Option<State>,
 }
 
 impl Journal {
@@ -61,99 +93,174 @@ impl Journal {
         settings.auto_offset_reset = AutoOffsetReset::Earliest;
         let group = Name::parse(REGISTRY).expect("letters and a dash");
         let consumer = cluster.consumer(&Open::outside(group, settings), |_| {});
+        let state = Arc::<RwLock<State>>::default();
         let log = Log {
-            state: State::default(),
+            state: Arc::clone(&state),
             consumer: Arc::new(consumer),
             at: TopicPartition::only(REGISTRY.into()),
             position: None,
             is_made: false,
+            is_told: false,
+            done: 0,
+            anew: None,
         };
         Self {
+            producer: cluster.producer(Config::default()),
             cluster,
             log: Mutex::new(log),
+            state,
+            begun: AtomicU64::new(0),
+            server: OnceLock::new(),
+            tokens: AtomicU64::new(0),
         }
     }
 
     /// The topics of a namespace at present, `None` where there is no such namespace.
-    pub(super) async fn topics(
-        &self,
-        namespace: &Namespace,
-        left: &Left,
-    ) -> Result<Option<BTreeSet<TopicName>>, Error> {
-        let log = self.read(left).await?;
-        Ok(log.state.topics(namespace.as_str()).cloned())
+    pub(super) async fn topics(&self, namespace: &Namespace, left: &Left) -> Result<Option<Stages>, Error> {
+        self.read(left).await?;
+        Ok(shared(&self.state).topics(namespace.as_str()).cloned())
     }
 
-    /// Whether a namespace held a topic when the registry was last read. False also where somebody reads it.
+    /// Whether a namespace held a topic when the registry was last read. It waits for nothing.
     pub(super) fn knew(&self, namespace: &Namespace, topic: &TopicName) -> bool {
-        let held = |log: MutexGuard<'_, Log>| {
-            let topics = log.state.topics(namespace.as_str());
-            topics.is_some_and(|topics| topics.contains(topic))
-        };
-        self.log.try_lock().is_ok_and(held)
+        let state = shared(&self.state);
+        let stage = state
+            .topics(namespace.as_str())
+            .and_then(|topics| topics.get(topic));
+        stage.is_some_and(Stage::is_held)
     }
 
-    /// Changes a namespace as `decide` says of the topics that it holds, `None` where there is no such namespace; it is
-    /// asked again where another server was quicker. Gives whether there was something to do, and what the namespace then
-    /// holds, both as they were read back.
+    /// Whether a token is one of this process's.
+    pub(super) fn is_own(&self, token: &str) -> bool {
+        let server = self.server.get();
+        server.is_some_and(|server| token.starts_with(&**server))
+    }
+
+    /// Changes a namespace as `decide` says of the topics that it holds, `None` where there is no such namespace, and of the
+    /// token that the change would have; it is asked again where another server was quicker.
     pub(super) async fn change(
         &self,
         namespace: &Namespace,
         left: &Left,
-        decide: impl Fn(Option<&BTreeSet<TopicName>>) -> Result<Step, Error>,
-    ) -> Result<(bool, Option<BTreeSet<TopicName>>), Error> {
-        let mut log = self.read(left).await?;
+        mut decide: impl FnMut(Option<&Stages>, &str) -> Result<Step, Error> + Send,
+    ) -> Result<Made, Error> {
         let name = namespace.as_str();
+        self.read(left).await?;
         loop {
-            let held = log.state.topics(name).cloned();
-            let (is_change, new) = match decide(held.as_ref())? {
-                Step::Put(topics) => (true, Some(topics)),
-                Step::Delete => (true, None),
-                Step::Keep if log.state.is_void(name) => (false, held),
-                Step::Keep => return Ok((false, held)),
+            let token = self.token()?;
+            let (held, version) = {
+                let state = shared(&self.state);
+                (state.topics(name).cloned(), state.next_version(name))
             };
-            let written = self.write(&log, name, new.as_ref(), left).await?;
-            if log.read_to(written + 1, Some(written), left).await? {
-                return Ok((is_change, new));
+            let new = match decide(held.as_ref(), &token)? {
+                Step::Put(topics) => Some(topics),
+                Step::Delete => None,
+                Step::Keep => {
+                    return Ok(Made {
+                        token: None,
+                        topics: held,
+                    });
+                }
+            };
+            let stale: Vec<_> = {
+                let mut state = alone(&self.state);
+                state.watch(&token);
+                state.stale(name).take(TOMBSTONES).map(str::to_owned).collect()
+            };
+            let written = self
+                .write(name, &token, value(version, new.as_ref()), stale, left)
+                .await;
+            let counts = alone(&self.state).counted(&token);
+            written?;
+            if counts {
+                return Ok(Made {
+                    token: Some(token),
+                    topics: new,
+                });
             }
             tracing::debug!(%namespace, "another server changed a namespace in the same moment");
         }
     }
 
-    /// The registry, read to its end; nobody else reads or writes it here meanwhile.
-    async fn read(&self, left: &Left) -> Result<MutexGuard<'_, Log>, Error> {
-        let log = timeout(left.time(), self.log.lock()).await;
-        let mut log = log.map_err(|_| Error::KafkaRetriable)?;
-        if !log.is_made {
-            let new = NewTopic::named(REGISTRY).config("cleanup.policy", "compact");
-            self.cluster
-                .ensure_topic(&new, left.time())
-                .await
-                .map_err(failed)?;
-            log.is_made = true;
-        }
-        let end = log.end(left).await?;
-        log.read_to(end, None, left).await?;
-        Ok(log)
-    }
-
+    /// Writes a record, and reads it back.
     async fn write(
         &self,
-        log: &Log,
         namespace: &str,
-        topics: Option<&BTreeSet<TopicName>>,
+        token: &str,
+        value: Vec<u8>,
+        stale: Vec<String>,
         left: &Left,
-    ) -> Result<i64, Error> {
-        let after = log.state.last(namespace).to_string();
-        let mut batch = BatchWriter::new(Compression::None);
-        batch.push(
-            now_ms(),
-            Some(namespace.as_bytes()),
-            topics.map(value).as_deref(),
-            &[(AFTER, Some(after.as_bytes()))],
-        );
-        let written = self.cluster.produce(REGISTRY, batch.finish(), left.time()).await;
-        written.map_err(failed)
+    ) -> Result<(), Error> {
+        let record = |token: &str, value: Option<Vec<u8>>| NewRecord {
+            key: Some(key(namespace, token).into()),
+            value: value.map(Into::into),
+            ..NewRecord::default()
+        };
+        let send = |record| self.producer.send(REGISTRY, record, left.time());
+        let sending = send(record(token, Some(value)));
+        let tombstones: Vec<_> = stale.iter().map(|token| send(record(token, None))).collect();
+        sending.await.map_err(|error| failed(error.error().clone()))?;
+        self.read(left).await?;
+        for tombstone in tombstones {
+            // The next change sends it again.
+            if let Err(error) = tombstone.await {
+                tracing::debug!(%error, "a tombstone of the registry was not written");
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the registry to where it ends at present, or later. A read that began while this one waited will do.
+    async fn read(&self, left: &Left) -> Result<(), Error> {
+        let before = self.begun.load(Ordering::SeqCst);
+        let log = timeout(left.time(), self.log.lock()).await;
+        let mut log = log.map_err(|_| Error::KafkaRetriable)?;
+        if log.done > before {
+            return Ok(());
+        }
+        let turn = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        if !log.is_made {
+            self.make(&mut log, left).await?;
+        }
+        let end = log.end(left).await?;
+        log.read_to(end, left).await?;
+        log.done = turn;
+        Ok(())
+    }
+
+    /// Makes the registry where there is none; one that is there must be fit.
+    async fn make(&self, log: &mut MutexGuard<'_, Log>, left: &Left) -> Result<(), Error> {
+        let new = NewTopic::named(REGISTRY).config("cleanup.policy", "compact");
+        let made = self.cluster.ensure_topic(&new, left.time()).await;
+        if !made.map_err(failed)? {
+            let partitions = self.cluster.partitions(REGISTRY, left.time()).await;
+            let partitions = partitions.map_err(failed)?.ok_or(Error::KafkaRetriable)?;
+            if partitions != 1 {
+                if !std::mem::replace(&mut log.is_told, true) {
+                    tracing::error!(
+                        registry = REGISTRY,
+                        partitions,
+                        "the registry can't be used: make it with 1 partition and cleanup.policy=compact"
+                    );
+                }
+                return Err(Error::KafkaFailed);
+            }
+        }
+        log.is_made = true;
+        Ok(())
+    }
+
+    /// A token that no other record has.
+    fn token(&self) -> Result<Box<str>, Error> {
+        let server = match self.server.get() {
+            Some(server) => server,
+            None => {
+                let new = random::hex::<8>().map_err(|_| Error::Internal)?;
+                self.server.get_or_init(|| format!("{new}-").into())
+            }
+        };
+        let number = self.tokens.fetch_add(1, Ordering::Relaxed);
+        Ok(format!("{server}{number}").into())
     }
 }
 
@@ -180,9 +287,8 @@ impl Log {
         end.ok_or(Error::KafkaRetriable)
     }
 
-    /// Reads the records before `end`, and maybe more. Gives whether the one at `watched` counts.
-    async fn read_to(&mut self, end: i64, watched: Option<i64>, left: &Left) -> Result<bool, Error> {
-        let mut counts = false;
+    /// Reads the records before `end`, and maybe more.
+    async fn read_to(&mut self, end: i64, left: &Left) -> Result<(), Error> {
         while self.position.map_or(0, |position| position.offset) < end {
             if left.time().is_zero() {
                 return Err(Error::KafkaRetriable);
@@ -196,61 +302,58 @@ impl Log {
                 self.forget(Some(start));
             }
             for (_, records) in polled.parts {
-                counts |= self.take(records, watched)?;
+                self.take(records)?;
             }
             if let Some((_, error)) = polled.failed.into_iter().next() {
                 return Err(error);
             }
         }
-        Ok(counts)
+        if let Some(anew) = self.anew.take() {
+            alone(&self.state).follow(anew);
+        }
+        Ok(())
     }
 
     /// Takes in what a turn read.
-    fn take(&mut self, mut records: Reader, watched: Option<i64>) -> Result<bool, Error> {
-        let mut counts = false;
-        let fault = loop {
-            let record = match records.next() {
-                Some(Ok(record)) => record,
-                Some(Err(fault)) => break Some(fault),
-                None => break None,
-            };
-            let offset = record.offset.0;
-            let Some(namespace) = record.key.and_then(|key| str::from_utf8(key).ok()) else {
-                continue;
-            };
-            let after = record.headers.filter_map(after).next().unwrap_or(NONE);
-            let is_counted = self.state.apply(offset, namespace, record.value, after);
-            counts |= is_counted && watched == Some(offset);
+    fn take(&mut self, mut records: Reader) -> Result<(), Error> {
+        let fault = {
+            let mut known = alone(&self.state);
+            let state = self.anew.as_mut().unwrap_or(&mut known);
+            loop {
+                let record = match records.next() {
+                    Some(Ok(record)) => record,
+                    Some(Err(fault)) => break Some(fault),
+                    None => break None,
+                };
+                if let Some(key) = record.key.and_then(|key| str::from_utf8(key).ok()) {
+                    state.apply(key, record.value);
+                }
+            }
         };
         let position = records.position();
         self.position = Some(position);
         match fault {
             // It may have been damaged on its way, and is fetched again.
-            Some(Fault::Corrupt) if !self.consumer.is_damaged(&self.at, position) => Ok(counts),
+            Some(Fault::Corrupt) if !self.consumer.is_damaged(&self.at, position) => Ok(()),
             Some(fault) => {
                 tracing::error!(registry = REGISTRY, ?fault, "the registry can't be read");
                 Err(Error::KafkaFailed)
             }
-            None => Ok(counts),
+            None => Ok(()),
         }
     }
 
     /// Starts again from there.
     fn forget(&mut self, start: Option<Position>) {
-        self.state = State::default();
+        self.anew = Some(State::default());
         self.position = start;
     }
 }
 
-/// What a header says of what the writer knew.
-fn after(header: Header<'_>) -> Option<i64> {
-    let value = header.value.filter(|_| header.name == AFTER)?;
-    str::from_utf8(value).ok()?.parse().ok()
+fn shared(state: &RwLock<State>) -> RwLockReadGuard<'_, State> {
+    state.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+fn alone(state: &RwLock<State>) -> RwLockWriteGuard<'_, State> {
+    state.write().unwrap_or_else(PoisonError::into_inner)
 }
