@@ -270,7 +270,9 @@ async fn sent(
                 Ok(body) => body,
                 Err(error) => {
                     tracing::warn!(%error, "a reply can't be compressed");
-                    return panicked();
+                    let name = asked.operation.name();
+                    let refused = reply::refused(&Error::Internal, name, asked.media_type);
+                    return refused.map(|bytes| ReplyBody::whole([bytes], None));
                 }
             }
         }

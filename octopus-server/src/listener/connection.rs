@@ -41,7 +41,7 @@ use crate::{
 const LINGER: Duration = Duration::from_secs(2);
 /// The bytes that are thrown away meanwhile. Whoever sends more waits until the time is over.
 const LINGER_BYTES: usize = 1024 * 1024;
-/// The bytes of one request's body that HTTP/2 takes ahead of whoever reads it: all that a request may have.
+/// The bytes of one request's body that HTTP/2 takes ahead of whoever reads it: all that a request of the consumer routes may have.
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// The same of all requests of a connection together.
 const CONNECTION_WINDOW: u32 = 256 * 1024;
