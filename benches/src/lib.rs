@@ -1,4 +1,6 @@
-//! Data and helpers that the benches share.
+//! Data that the benches share, and how two of them compare.
+
+pub mod ratio;
 
 use std::fmt::Write as _;
 
