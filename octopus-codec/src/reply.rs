@@ -1,19 +1,25 @@
 //! The records of a fetch as one reply: what fits, and how far it reaches [FE-05] [FE-10] [FE-11] [RP-01] [RP-02].
 
 mod body;
+mod out;
+mod scratch;
 mod stream;
 
 use std::num::NonZeroU64;
 
 pub use body::Body;
-pub(crate) use body::Pieces;
+use body::Pieces;
 use octopus_core::{
     Fault, Format, Position, Records, TopicPartition,
     limits::{REPLY_BYTES, WINDOW_BYTES},
 };
+pub(crate) use out::{Out, Progress};
 pub use stream::Stream;
 
-use crate::record::{Object, Skeleton};
+use crate::record::{Object, SHARED, Skeleton};
+
+/// The most bytes of an object that is written before it is known whether it has room: measuring it takes longer.
+const SMALL: usize = SHARED;
 
 /// A packed reply, and how far it reaches.
 #[derive(Debug, Default)]
@@ -57,6 +63,8 @@ struct Bounds {
     reply: usize,
     /// The most bytes of a window of a larger one.
     window: usize,
+    /// The most bytes of an object that is written before it is known whether it has room.
+    small: usize,
 }
 
 impl Default for Bounds {
@@ -64,6 +72,7 @@ impl Default for Bounds {
         Self {
             reply: REPLY_BYTES,
             window: WINDOW_BYTES,
+            small: SMALL,
         }
     }
 }
@@ -90,7 +99,7 @@ impl Reply {
             max_bytes,
             bounds,
             packed: Packed::default(),
-            pieces: Pieces::new(bounds.reply),
+            pieces: Pieces::default(),
             length: 0,
             payload: 0,
         }
@@ -112,7 +121,7 @@ impl Reply {
             self.packed.cut = self.packed.next.first().map(|(partition, _)| partition.clone());
         }
         if self.length > 0 && self.packed.body.is_none() {
-            self.pieces.buffer().push(b']');
+            self.pieces.write(|out| out.byte(b']'));
             self.packed.body = Some(Body::Whole(self.pieces.finish()));
         }
         self.packed
@@ -120,7 +129,7 @@ impl Reply {
 
     /// Takes what fits of one partition's records.
     fn take<R: Records>(&mut self, partition: TopicPartition, mut source: R) -> End {
-        let skeleton = Skeleton::new(&partition);
+        let mut skeleton = Skeleton::new(&partition);
         let start = source.position();
         let mut next = None;
         let end = loop {
@@ -142,17 +151,16 @@ impl Reply {
                     break End::Part;
                 }
             };
-            let Ok(object) = skeleton.measure(record, self.format) else {
+            let Ok(object) = Object::new(record, self.format) else {
                 if self.length > 0 {
                     break End::Part;
                 }
                 self.packed.not_utf8 = Some(partition.clone());
                 break End::Reply;
             };
-            if !self.has_room(&object) {
+            if !self.put(&mut skeleton, &object) {
                 break End::Cut;
             }
-            self.put(&skeleton, &object);
             next = Some(source.position());
         };
         if let Some(position) = next {
@@ -161,30 +169,40 @@ impl Reply {
         end
     }
 
-    fn has_room(&self, object: &Object<'_>) -> bool {
-        // A comma before the object, a bracket behind it.
-        self.length == 0
-            || self.length + object.len() + 2 <= self.bounds.reply
-                && self
-                    .max_bytes
-                    .is_none_or(|most| self.payload + object.payload() < most.get())
-    }
-
-    fn put(&mut self, skeleton: &Skeleton, object: &Object<'_>) {
-        let before = if self.length == 0 { b"[" } else { b"," };
-        self.length += 1 + object.len();
-        self.payload += object.payload();
-        if self.length + 1 > self.bounds.reply {
-            self.packed.body = Some(Body::Streamed(object.stream(
-                skeleton,
-                before,
-                b"]",
-                self.bounds.window,
-            )));
-        } else {
-            self.pieces.buffer().extend_from_slice(before);
-            object.write(skeleton, &mut self.pieces);
+    /// Puts an object into the reply; whether it has room.
+    fn put(&mut self, skeleton: &mut Skeleton, object: &Object<'_>) -> bool {
+        let is_first = self.length == 0;
+        let payload = self.payload + object.payload();
+        if !is_first && self.max_bytes.is_some_and(|most| payload >= most.get()) {
+            return false;
         }
+        let before = if is_first { b"[" } else { b"," };
+        let write = |skeleton: &mut Skeleton, out: &mut Out<'_>| {
+            out.bytes(before);
+            object.write(skeleton, out);
+        };
+        // A bracket comes behind it.
+        let most = self.bounds.reply.saturating_sub(1);
+        if object.most(skeleton) <= self.bounds.small {
+            let room = most.saturating_sub(self.length);
+            if let Some(written) = self.pieces.write_within(room, |out| write(skeleton, out)) {
+                self.length += written;
+                self.payload = payload;
+                return true;
+            }
+        }
+        let length = self.length + before.len() + object.measure(skeleton);
+        if length <= most {
+            self.pieces.write(|out| write(skeleton, out));
+        } else if is_first {
+            let stream = object.stream(skeleton, before, b"]", self.bounds.window);
+            self.packed.body = Some(Body::Streamed(stream));
+        } else {
+            return false;
+        }
+        self.length = length;
+        self.payload = payload;
+        true
     }
 }
 

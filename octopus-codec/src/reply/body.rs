@@ -1,10 +1,10 @@
 //! The bytes of a reply.
 
-use std::{fmt, mem};
+use std::fmt;
 
 use bytes::Bytes;
 
-use super::Stream;
+use super::{Stream, out::Out, scratch::Scratch};
 
 /// A reply's JSON.
 pub enum Body {
@@ -37,63 +37,63 @@ impl fmt::Debug for Body {
     }
 }
 
-/// A body in the making: a growing buffer, closed where a slice of another buffer comes between.
+/// A body in the making: a buffer, and the slices of other buffers that come between its bytes.
+#[derive(Default)]
 pub(crate) struct Pieces {
-    done: Vec<Bytes>,
-    buffer: Vec<u8>,
-    /// The most bytes that the buffer is ever asked to hold.
-    most: usize,
+    /// `None` before anything is written.
+    scratch: Option<Scratch>,
+    /// The bytes of the buffer that are the body's.
+    length: usize,
+    /// The slices of others, and where in the buffer they come.
+    shares: Vec<(usize, Bytes)>,
 }
 
 impl Pieces {
-    pub(crate) const fn new(most: usize) -> Self {
-        Self {
-            done: Vec::new(),
-            buffer: Vec::new(),
-            most,
+    /// Adds what `write` writes.
+    pub(crate) fn write(&mut self, write: impl FnOnce(&mut Out<'_>)) {
+        self.length = self.written(write);
+    }
+
+    /// Adds what `write` writes, which shares nothing, and says how many bytes that is; nothing if they are more than
+    /// `most`.
+    #[inline]
+    pub(crate) fn write_within(&mut self, most: usize, write: impl FnOnce(&mut Out<'_>)) -> Option<usize> {
+        let end = self.written(write);
+        let written = end - self.length;
+        (written <= most).then(|| {
+            self.length = end;
+            written
+        })
+    }
+
+    /// Where the buffer is written to behind what is the body's.
+    #[inline]
+    fn written(&mut self, write: impl FnOnce(&mut Out<'_>)) -> usize {
+        let scratch = self.scratch.get_or_insert_with(Scratch::take);
+        let mut out = Out::new(scratch, self.length, &mut self.shares);
+        write(&mut out);
+        out.at()
+    }
+
+    pub(crate) fn finish(self) -> Vec<Bytes> {
+        let Some(scratch) = self.scratch else {
+            return Vec::new();
+        };
+        let buffer = scratch.into_bytes(self.length);
+        let mut slices = Vec::with_capacity(2 * self.shares.len() + 1);
+        let mut start = 0;
+        for (at, share) in self.shares {
+            slices.push(buffer.slice(start..at));
+            slices.push(share);
+            start = at;
         }
-    }
-
-    /// Makes room for so many bytes more, and for as many again as there are, but for no more than can come.
-    pub(crate) fn reserve(&mut self, bytes: usize) {
-        // The separator of the next object and the last bracket.
-        let needed = self.buffer.len() + bytes + 2;
-        if needed > self.buffer.capacity() {
-            let target = needed.max(self.most.min(self.buffer.capacity() * 2));
-            self.buffer.reserve_exact(target - self.buffer.len());
-        }
-    }
-
-    /// Where bytes that are copied go.
-    pub(crate) const fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
-    }
-
-    /// Adds bytes without copying them.
-    pub(crate) fn share(&mut self, bytes: Bytes) {
-        self.close();
-        self.done.push(bytes);
-    }
-
-    pub(crate) fn finish(mut self) -> Vec<Bytes> {
-        self.close();
-        self.done
-    }
-
-    fn close(&mut self) {
-        if !self.buffer.is_empty() {
-            self.done.push(mem::take(&mut self.buffer).into());
-        }
+        slices.push(buffer.slice(start..));
+        slices
     }
 }
 
 impl fmt::Debug for Pieces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Pieces({} closed, {} bytes open)",
-            self.done.len(),
-            self.buffer.len()
-        )
+        write!(f, "Pieces({} bytes, {} shares)", self.length, self.shares.len())
     }
 }

@@ -8,6 +8,7 @@ use octopus_core::Headers;
 use crate::{
     base64, is_utf8,
     record::{END, HEADER, NULL},
+    reply::Progress,
     text,
 };
 
@@ -42,7 +43,7 @@ const QUOTE: &[u8] = b"\"";
 
 impl Stream {
     /// The least window: one that has room for the longest escape.
-    const LEAST_WINDOW: usize = 6;
+    const LEAST_WINDOW: usize = text::LONGEST;
 
     /// A stream of `length` bytes in windows of at most `window`.
     pub(crate) fn new(length: usize, window: usize) -> Self {
@@ -107,45 +108,61 @@ impl Stream {
             if !is_first {
                 self.raw(Bytes::from_static(b","));
             }
-            self.raw(Bytes::from_static(HEADER[0]));
+            self.raw(Bytes::from_static(HEADER.0));
             let name = headers.slice_ref(header.name);
             self.segments.push_back(if is_utf8(&name) {
                 Segment::Text(name)
             } else {
                 Segment::Lossy(name)
             });
-            self.raw(Bytes::from_static(HEADER[1]));
+            self.raw(Bytes::from_static(HEADER.1));
             match header.value {
                 None => self.raw(Bytes::from_static(NULL)),
                 Some(value) => self.base64(headers.slice_ref(value)),
             }
-            self.raw(Bytes::from_static(HEADER[2]));
+            self.raw(Bytes::from_static(HEADER.2));
         }
     }
 
-    /// Writes what fits of the first segment; whether all of it did.
-    fn fill(segment: &mut Segment, room: usize, out: &mut Vec<u8>) -> bool {
-        let (bytes, taken) = match segment {
+    /// Writes what fits of a segment and says how many bytes that is.
+    fn fill(segment: &mut Segment, out: &mut [u8]) -> usize {
+        let (bytes, Progress { taken, written }) = match segment {
             Segment::Raw(bytes) => {
-                let fit = bytes.len().min(room);
-                out.extend_from_slice(&bytes[..fit]);
-                (bytes, fit)
+                let fit = bytes.len().min(out.len());
+                out[..fit].copy_from_slice(&bytes[..fit]);
+                (
+                    bytes,
+                    Progress {
+                        taken: fit,
+                        written: fit,
+                    },
+                )
             }
             Segment::Base64(bytes) => {
-                let taken = base64::write_some(bytes, room, out);
-                (bytes, taken)
+                let progress = base64::write_some(bytes, out);
+                (bytes, progress)
             }
             Segment::Text(text) => {
-                let taken = text::write_some(text, room, out);
-                (text, taken)
+                let progress = text::write_some(text, out);
+                (text, progress)
             }
             Segment::Lossy(bytes) => {
-                let taken = text::lossy_write_some(bytes, room, out);
-                (bytes, taken)
+                let progress = text::lossy_write_some(bytes, out);
+                (bytes, progress)
             }
         };
         let _ = bytes.split_to(taken);
-        bytes.is_empty()
+        written
+    }
+}
+
+impl Segment {
+    const fn is_empty(&self) -> bool {
+        match self {
+            Self::Raw(bytes) | Self::Base64(bytes) | Self::Text(bytes) | Self::Lossy(bytes) => {
+                bytes.is_empty()
+            }
+        }
     }
 }
 
@@ -156,26 +173,29 @@ impl Iterator for Stream {
     fn next(&mut self) -> Option<Bytes> {
         let room = self.window.min(self.left);
         let mut out = Vec::new();
-        while out.len() < room {
+        let mut at = 0;
+        while at < room {
             let Some(segment) = self.segments.front_mut() else {
                 break;
             };
             if let Segment::Raw(bytes) = segment
-                && out.is_empty()
+                && at == 0
                 && bytes.len() >= room
             {
                 self.left -= room;
                 return Some(bytes.split_to(room));
             }
-            out.reserve_exact(room - out.len());
-            if !Self::fill(segment, room - out.len(), &mut out) {
+            out.resize(room, 0);
+            at += Self::fill(segment, &mut out[at..]);
+            if !segment.is_empty() {
                 break;
             }
             self.segments.pop_front();
-            if self.segments.is_empty() && out.len() < self.left {
+            if self.segments.is_empty() && at < self.left {
                 self.next_header(false);
             }
         }
+        out.truncate(at);
         self.left = if out.is_empty() { 0 } else { self.left - out.len() };
         (!out.is_empty()).then(|| out.into())
     }
