@@ -1,6 +1,9 @@
-//! Data that the benches share, and how two of them compare.
+//! What the benches share: data, a stand of processes, a client, and how two of them compare.
 
+pub mod client;
 pub mod ratio;
+pub mod stand;
+pub mod system;
 
 use std::fmt::Write as _;
 
@@ -27,6 +30,19 @@ pub fn event(seed: u64, size: usize) -> Vec<u8> {
     }
     text.push_str("]}");
     text.into_bytes()
+}
+
+/// An event as [`event`] makes it, of exactly `size` bytes, which are at least 100.
+#[must_use]
+pub fn event_of(seed: u64, size: usize) -> Vec<u8> {
+    /// What one step may add, and what is added here.
+    const ROOM: usize = 64;
+    let mut text = event(seed, size - ROOM);
+    text.pop();
+    text.extend_from_slice(b",\"pad\":\"");
+    text.resize(size - 2, b'.');
+    text.extend_from_slice(b"\"}");
+    text
 }
 
 /// A partition in memory: one record for each value, each with a header.
@@ -85,5 +101,21 @@ impl Random {
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ (x >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_a_size_is_json_of_that_size() {
+        for (size, seeds) in [(100, 1000), (101, 1000), (1024, 1000), (65_536, 20)] {
+            for seed in 0..seeds {
+                let event = event_of(seed * seed * 77, size);
+                assert_eq!(event.len(), size);
+                assert!(serde_json::from_slice::<serde_json::Value>(&event).is_ok());
+            }
+        }
     }
 }
