@@ -99,5 +99,5 @@ pub use error::{Error, ErrorCode, Short};
 pub use event::{Event, Fetched, Outcome};
 pub use limits::Limits;
 pub use names::{InstanceKey, Name, Namespace, Subject};
-pub use record::{Fault, Header, Headers, Record, Records, varint};
+pub use record::{Fault, Header, Headers, Record, Records, nullable, varint};
 pub use topic::{Offset, Position, TopicName, TopicPartition};

@@ -134,16 +134,42 @@ pub struct Header<'a> {
 #[must_use]
 #[inline]
 pub fn varint(bytes: &[u8]) -> Option<(i32, &[u8])> {
-    let (value, rest) = match bytes {
-        // Most have one byte or two.
-        [a @ 0..0x80, rest @ ..] => (u32::from(*a), rest),
-        [a, b @ 0..0x80, rest @ ..] => (u32::from(a & 0x7f) | u32::from(*b) << 7, rest),
-        _ => long_varint(bytes)?,
-    };
+    let (value, rest) = unsigned(bytes)?;
     Some(((value >> 1).cast_signed() ^ -(value & 1).cast_signed(), rest))
 }
 
-fn long_varint(bytes: &[u8]) -> Option<(u32, &[u8])> {
+/// Reads bytes that stand behind their varint length, -1 for null. Returns them and what follows them, or `None`
+/// where the length does not fit the bytes or is below -1.
+#[must_use]
+#[inline]
+pub fn nullable(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (length, rest) = unsigned(bytes)?;
+    if length & 1 == 0 {
+        let (value, rest) = rest.split_at_checked((length >> 1) as usize)?;
+        Some((Some(value), rest))
+    } else if length == NULL {
+        Some((None, rest))
+    } else {
+        None
+    }
+}
+
+/// How a varint has -1.
+const NULL: u32 = 1;
+
+/// Reads a varint and leaves it in its zigzag form: an odd one is below 0.
+#[inline]
+fn unsigned(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    match bytes {
+        // Most have one byte or two.
+        [a @ 0..0x80, rest @ ..] => Some((u32::from(*a), rest)),
+        [a, b @ 0..0x80, rest @ ..] => Some((u32::from(a & 0x7f) | u32::from(*b) << 7, rest)),
+        _ => longer(bytes),
+    }
+}
+
+#[inline(never)]
+fn longer(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let mut value = 0u32;
     for (i, &byte) in bytes.iter().take(5).enumerate() {
         if i == 4 && byte > 0x0f {
@@ -159,20 +185,9 @@ fn long_varint(bytes: &[u8]) -> Option<(u32, &[u8])> {
 
 #[inline]
 fn header(bytes: &[u8]) -> Option<(Header<'_>, &[u8])> {
-    let (length, rest) = varint(bytes)?;
-    let (name, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-    let (length, rest) = varint(rest)?;
-    if length == -1 {
-        return Some((Header { name, value: None }, rest));
-    }
-    let (value, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-    Some((
-        Header {
-            name,
-            value: Some(value),
-        },
-        rest,
-    ))
+    let (name, rest) = nullable(bytes)?;
+    let (value, rest) = nullable(rest)?;
+    Some((Header { name: name?, value }, rest))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod batch;
 mod inflate;
+mod kit;
 mod reader;
 mod record;
 mod window;

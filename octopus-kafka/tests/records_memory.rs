@@ -39,6 +39,13 @@ fn changed(batch: &Bytes, at: usize, field: &[u8]) -> Bytes {
     bytes.into()
 }
 
+/// The batch as it lies at this offset.
+fn at(batch: &Bytes, offset: u8) -> Bytes {
+    let mut bytes = batch.to_vec();
+    bytes[7] = offset;
+    bytes.into()
+}
+
 fn batch(compression: Compression, records: usize, value: &[u8]) -> Bytes {
     let mut writer = BatchWriter::new(compression);
     for _ in 0..records {
@@ -65,6 +72,19 @@ fn memory_is_bounded_whatever_the_bytes_say() {
         let (count, end, allocated) = read(&bomb);
         assert_eq!((count, end), (4 * 1024, Ok(())), "{compression:?}");
         assert!(allocated < MIB, "{compression:?}: {allocated} bytes");
+    }
+
+    // The next turn finds what the last one left, also for batches that are small and many.
+    for compression in Compression::ALL {
+        let small = batch(compression, 16, &value);
+        let many: Vec<_> = (0..16u8).map(|i| at(&small, i * 16)).collect();
+        for bytes in [batch(compression, 4 * 1024, &value), many.concat().into()] {
+            drop(bytes.clone());
+            let (first, end, _) = read(&bytes);
+            assert_eq!(end, Ok(()), "{compression:?}");
+            let (again, _, allocated) = read(&bytes);
+            assert_eq!((again, allocated), (first, 0), "{compression:?}");
+        }
     }
 
     // What a short input may claim.

@@ -6,8 +6,7 @@ use bytes::Bytes;
 use octopus_core::{Fault, Offset, Position, Record, Records, varint};
 
 use super::{
-    Batch, Batches, Next, TimestampType,
-    inflate::{Context, Inflate},
+    Batch, Batches, Compression, Next, TimestampType,
     record::{Body, Head},
     window::{Stop, Window},
 };
@@ -28,9 +27,9 @@ pub struct Reader {
     position: Position,
     /// The offset that reading started from.
     start: i64,
-    batch: Option<Open>,
-    window: Window,
-    context: Option<Context>,
+    batch: Open,
+    /// What unpacks, once a batch was compressed.
+    window: Option<Window>,
     state: State,
 }
 
@@ -53,23 +52,16 @@ struct Open {
     left: u32,
     /// The least offset that the next record may have.
     next_offset: i64,
-    source: Source,
-}
-
-/// Where a batch's records lie.
-enum Source {
-    /// In the fetched bytes.
-    Plain(Range<usize>),
-    /// In the window, as they are unpacked.
-    Packed(Inflate),
+    /// Whether its records come unpacked from the window.
+    packed: bool,
+    /// Where the records not read yet lie in the fetched bytes, if not in the window.
+    plain: Range<usize>,
 }
 
 /// A record that was found: where it lies behind its head.
 struct Found {
     offset: i64,
     timestamp: i64,
-    leader_epoch: Option<i32>,
-    packed: bool,
     body: Range<usize>,
 }
 
@@ -82,9 +74,8 @@ impl Reader {
             at: 0,
             position,
             start: position.offset,
-            batch: None,
-            window: Window::default(),
-            context: None,
+            batch: Open::NONE,
+            window: None,
             state: State::Reading,
         }
     }
@@ -102,56 +93,67 @@ impl Reader {
     }
 
     /// Finds the next record at or behind the position; `None` at the end.
+    #[inline]
     fn find(&mut self) -> Result<Option<Found>, Stop> {
         loop {
-            let Some(batch) = &mut self.batch else {
-                if self.open()? {
+            if self.batch.left == 0 {
+                if self.turn()? {
                     continue;
                 }
                 return Ok(None);
-            };
-            if batch.left == 0 {
-                self.close();
-                continue;
             }
-            batch.left -= 1;
-            let (record, bytes) = match &mut batch.source {
-                Source::Plain(rest) => {
-                    let record = plain(&self.records, rest).ok_or(Stop::Fault(Fault::Corrupt))?;
+            let batch = &mut self.batch;
+            let (record, bytes) = match &mut self.window {
+                Some(window) if batch.packed => (window.record()?, window.bytes()),
+                Some(_) | None => {
+                    let record = plain(&self.records, &mut batch.plain).ok_or(Stop::CORRUPT)?;
                     (record, &*self.records)
                 }
-                Source::Packed(stream) => {
-                    let record = self.window.record(stream)?;
-                    (record, self.window.bytes())
-                }
             };
-            let head = Head::parse(&bytes[record.clone()]).ok_or(Stop::Fault(Fault::Corrupt))?;
+            let head = Head::parse(&bytes[record.clone()]).ok_or(Stop::CORRUPT)?;
             let offset = batch.base_offset + i64::from(head.offset_delta);
             if offset < batch.next_offset || offset > batch.last_offset {
-                return Err(Stop::Fault(Fault::Corrupt));
+                return Err(Stop::CORRUPT);
             }
+            batch.left -= 1;
             batch.next_offset = offset + 1;
             if offset < self.position.offset {
                 continue;
             }
-            if batch.left == 0 && !batch.is_at_end(&self.window)? {
-                return Err(Stop::Fault(Fault::Corrupt));
+            if batch.left == 0 && !self.is_at_end()? {
+                return Err(Stop::CORRUPT);
             }
+            let batch = &self.batch;
             return Ok(Some(Found {
                 offset,
                 // A producer takes the difference modulo 2^64, too.
                 timestamp: batch
                     .append_time
                     .unwrap_or_else(|| batch.base_timestamp.wrapping_add(head.timestamp_delta)),
-                leader_epoch: batch.leader_epoch,
-                packed: matches!(batch.source, Source::Packed(_)),
                 body: record.start + head.length..record.end,
             }));
         }
     }
 
-    /// Opens the next batch; `false` behind the last one.
-    fn open(&mut self) -> Result<bool, Stop> {
+    /// Whether nothing follows the batch's last record.
+    #[inline(never)]
+    fn is_at_end(&mut self) -> Result<bool, Stop> {
+        match &mut self.window {
+            Some(window) if self.batch.packed => window.is_at_end(),
+            Some(_) | None => Ok(self.batch.plain.is_empty()),
+        }
+    }
+
+    /// Turns from a batch of which all was read to the next one; `false` behind the last one.
+    #[inline(never)]
+    fn turn(&mut self) -> Result<bool, Stop> {
+        if self.batch.last_offset >= self.position.offset {
+            self.position = Position {
+                offset: self.batch.last_offset + 1,
+                leader_epoch: self.batch.leader_epoch,
+            };
+        }
+        self.batch = Open::NONE;
         let mut batches = Batches::from(&self.records, self.at);
         let batch = match batches.next() {
             Next::Batch(batch) => batch,
@@ -161,34 +163,39 @@ impl Reader {
             Next::Fault(fault) => return Err(Stop::Fault(fault)),
         };
         self.at = batches.at();
-        let open = if batch.control || batch.record_count == 0 || batch.last_offset < self.position.offset {
-            Open::new(&batch, 0, Source::Plain(0..0))
+        self.batch = Open::new(&batch);
+        if batch.control || batch.record_count == 0 || batch.last_offset < self.position.offset {
+            return Ok(true);
+        }
+        if batch.compression == Compression::None {
+            self.batch.plain = self.at - batch.records.len()..self.at;
         } else {
-            let packed = || self.records.slice_ref(batch.records);
-            let source = match Inflate::open(batch.compression, packed, &mut self.context) {
-                Ok(Some(stream)) => Source::Packed(stream),
-                Ok(None) => Source::Plain(self.at - batch.records.len()..self.at),
-                Err(fault) => return Err(Stop::Fault(fault)),
-            };
-            Open::new(&batch, batch.record_count, source)
-        };
-        self.batch = Some(open);
+            let window = self.window.get_or_insert_with(Window::new);
+            window.open(&batch, &self.records).map_err(Stop::Fault)?;
+            self.batch.packed = true;
+        }
+        self.batch.left = batch.record_count;
         Ok(true)
     }
 
-    /// Leaves the batch that is being read: what is behind it comes next.
-    fn close(&mut self) {
-        let Some(batch) = self.batch.take() else { return };
-        if let Source::Packed(stream) = batch.source {
-            self.context = stream.into_context();
-            self.window.clear();
+    /// Stops for good and gives the memory of unpacking back.
+    #[inline(never)]
+    fn end(&mut self, state: State) {
+        self.state = state;
+        self.batch = Open::NONE;
+        self.window = None;
+    }
+
+    /// Stops where a record can't be read, unless reading can go on from here.
+    #[inline(never)]
+    fn stop(&mut self, stop: Stop) -> Option<Fault> {
+        if stop == Stop::Spent && self.position.offset > self.start {
+            self.end(State::Ended);
+            return None;
         }
-        if batch.last_offset >= self.position.offset {
-            self.position = Position {
-                offset: batch.last_offset + 1,
-                leader_epoch: batch.leader_epoch,
-            };
-        }
+        let fault = stop.fault();
+        self.end(State::Failed(fault));
+        Some(fault)
     }
 }
 
@@ -205,20 +212,11 @@ impl Records for Reader {
                 self.end(State::Ended);
                 return None;
             }
-            Err(Stop::Spent) if self.position.offset > self.start => {
-                self.end(State::Ended);
-                return None;
-            }
-            Err(stop) => {
-                let fault = stop.fault();
-                self.end(State::Failed(fault));
-                return Some(Err(fault));
-            }
+            Err(stop) => return self.stop(stop).map(Err),
         };
-        let (bytes, buffer) = if found.packed {
-            (self.window.bytes(), self.window.shared())
-        } else {
-            (&*self.records, Some(&self.records))
+        let (bytes, buffer) = match &self.window {
+            Some(window) if self.batch.packed => (window.bytes(), window.shared()),
+            Some(_) | None => (&*self.records, Some(&self.records)),
         };
         let Some(body) = Body::parse(&bytes[found.body]) else {
             self.state = State::Failed(Fault::Corrupt);
@@ -226,7 +224,7 @@ impl Records for Reader {
         };
         self.position = Position {
             offset: found.offset + 1,
-            leader_epoch: found.leader_epoch,
+            leader_epoch: self.batch.leader_epoch,
         };
         Some(Ok(Record {
             offset: Offset(found.offset),
@@ -243,18 +241,22 @@ impl Records for Reader {
     }
 }
 
-impl Reader {
-    /// Stops for good and gives the memory of unpacking back.
-    fn end(&mut self, state: State) {
-        self.state = state;
-        self.batch = None;
-        self.context = None;
-        self.window = Window::default();
-    }
-}
-
 impl Open {
-    fn new(batch: &Batch<'_>, left: u32, source: Source) -> Self {
+    /// No batch.
+    const NONE: Self = Self {
+        base_offset: 0,
+        last_offset: -1,
+        leader_epoch: None,
+        base_timestamp: 0,
+        append_time: None,
+        left: 0,
+        next_offset: 0,
+        packed: false,
+        plain: 0..0,
+    };
+
+    /// A batch of which no record is to be read.
+    fn new(batch: &Batch<'_>) -> Self {
         Self {
             base_offset: batch.base_offset,
             last_offset: batch.last_offset,
@@ -264,22 +266,14 @@ impl Open {
                 TimestampType::Create => None,
                 TimestampType::LogAppend => Some(batch.max_timestamp),
             },
-            left,
             next_offset: batch.base_offset,
-            source,
-        }
-    }
-
-    /// Whether nothing follows the last record.
-    fn is_at_end(&mut self, window: &Window) -> Result<bool, Stop> {
-        match &mut self.source {
-            Source::Plain(rest) => Ok(rest.start == rest.end),
-            Source::Packed(stream) => window.is_at_end(stream),
+            ..Self::NONE
         }
     }
 }
 
 /// Takes a record off the front of `rest`, which lies in `bytes`: where it is, without its length.
+#[inline]
 fn plain(bytes: &[u8], rest: &mut Range<usize>) -> Option<Range<usize>> {
     let held = &bytes[rest.clone()];
     let (length, behind) = varint(held)?;

@@ -1,6 +1,6 @@
 //! One record within a batch's bytes.
 
-use octopus_core::{Headers, varint};
+use octopus_core::{Headers, nullable, varint};
 
 /// How one record begins.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,7 @@ pub(super) struct Body<'a> {
 
 impl Head {
     /// Reads the head of a record from its bytes behind their length.
+    #[inline]
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let (_attributes, rest) = bytes.split_first()?;
         let (timestamp_delta, rest) = varlong(rest)?;
@@ -37,6 +38,7 @@ impl Head {
 
 impl<'a> Body<'a> {
     /// Reads what follows a record's head; the record's last byte is the last of `bytes`.
+    #[inline]
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (key, rest) = nullable(bytes)?;
         let (value, rest) = nullable(rest)?;
@@ -46,17 +48,20 @@ impl<'a> Body<'a> {
     }
 }
 
-fn nullable(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
-    let (length, rest) = varint(bytes)?;
-    if length == -1 {
-        return Some((None, rest));
-    }
-    let (value, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-    Some((Some(value), rest))
+/// Reads a zigzag varint of 64 bits: at most ten bytes, the tenth below 2.
+#[inline]
+fn varlong(bytes: &[u8]) -> Option<(i64, &[u8])> {
+    let (value, rest) = match bytes {
+        // Most have one byte or two.
+        [a @ 0..0x80, rest @ ..] => (u64::from(*a), rest),
+        [a, b @ 0..0x80, rest @ ..] => (u64::from(a & 0x7f) | u64::from(*b) << 7, rest),
+        _ => longer(bytes)?,
+    };
+    Some(((value >> 1).cast_signed() ^ -(value & 1).cast_signed(), rest))
 }
 
-/// Reads a zigzag varint of 64 bits: at most ten bytes, the tenth below 2.
-fn varlong(bytes: &[u8]) -> Option<(i64, &[u8])> {
+#[inline(never)]
+fn longer(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0u64;
     for (i, &byte) in bytes.iter().take(10).enumerate() {
         if i == 9 && byte > 1 {
@@ -64,8 +69,7 @@ fn varlong(bytes: &[u8]) -> Option<(i64, &[u8])> {
         }
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
-            let number = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
-            return Some((number, &bytes[i + 1..]));
+            return Some((value, &bytes[i + 1..]));
         }
     }
     None

@@ -5,17 +5,19 @@ use std::ops::Range;
 use bytes::Bytes;
 use octopus_core::{Fault, varint};
 
-use super::{MAX_INFLATED_BYTES, MAX_RECORD_BYTES, WINDOW_BYTES, inflate::Inflate};
+use super::{Batch, MAX_INFLATED_BYTES, MAX_RECORD_BYTES, inflate::Inflate, kit::Kit};
 use crate::large::{Buffer, LARGE};
 
 /// The longest varint of 32 bits.
 const MAX_VARINT: usize = 5;
 
-/// A window that moves over the unpacked bytes. It grows only for a record larger than itself, and only
-/// as the record's bytes come. A large record is unpacked into a buffer of its own, so that a reply may share it.
-#[derive(Default)]
+/// A window that moves over the unpacked bytes, of one batch after the other. It grows only for a record or a block
+/// larger than itself, and for a record only as its bytes come. A large record is unpacked into a buffer of its own,
+/// so that a reply may share it.
 pub(super) struct Window {
-    buffer: Vec<u8>,
+    /// The buffer, and the decoders that no stream has. It is given back when the window falls.
+    kit: Kit,
+    stream: Option<Inflate>,
     start: usize,
     end: usize,
     /// The record taken last, where it is a large one.
@@ -33,6 +35,8 @@ pub(super) enum Stop {
 }
 
 impl Stop {
+    pub(super) const CORRUPT: Self = Self::Fault(Fault::Corrupt);
+
     /// The fault that it is where nothing was read before it.
     pub(super) const fn fault(self) -> Fault {
         match self {
@@ -43,40 +47,91 @@ impl Stop {
 }
 
 impl Window {
+    /// A window that holds nothing.
+    pub(super) fn new() -> Self {
+        Self {
+            kit: Kit::take(),
+            stream: None,
+            start: 0,
+            end: 0,
+            large: None,
+            inflated: 0,
+        }
+    }
+
+    /// Begins with a batch, and forgets the last one. False where it is not packed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inflate::open`].
+    pub(super) fn open(&mut self, batch: &Batch<'_>, records: &Bytes) -> Result<bool, Fault> {
+        self.close();
+        let packed = records.slice_ref(batch.records);
+        self.stream = Inflate::open(batch.compression, packed, &mut self.kit)?;
+        Ok(self.stream.is_some())
+    }
+
+    fn close(&mut self) {
+        (self.start, self.end) = (0, 0);
+        self.large = None;
+        if let Some(stream) = self.stream.take() {
+            stream.close(&mut self.kit);
+        }
+    }
+
     /// The bytes that the record taken last lies in.
+    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
-        self.large.as_ref().map_or(&self.buffer, |large| large)
+        self.large.as_ref().map_or(&self.kit.buffer, |large| large)
     }
 
     /// The same, where they may be shared.
+    #[inline]
     pub(super) const fn shared(&self) -> Option<&Bytes> {
         self.large.as_ref()
     }
 
     /// Unpacks up to the end of a record whose length comes first, and takes the record: where it lies in
     /// [`bytes`](Self::bytes), without its length.
-    pub(super) fn record(&mut self, stream: &mut Inflate) -> Result<Range<usize>, Stop> {
+    #[inline]
+    pub(super) fn record(&mut self) -> Result<Range<usize>, Stop> {
+        let held = &self.kit.buffer[self.start..self.end];
+        if self.large.is_none()
+            && let Some((length, rest)) = varint(held)
+            && let Ok(length) = usize::try_from(length)
+            && length <= rest.len().min(LARGE)
+        {
+            let start = self.end - rest.len();
+            self.start = start + length;
+            return Ok(start..self.start);
+        }
+        self.unpack_record()
+    }
+
+    /// The same, where not all of it is unpacked, or it is no usual one.
+    #[inline(never)]
+    fn unpack_record(&mut self) -> Result<Range<usize>, Stop> {
         self.large = None;
         let (length, prefix) = loop {
-            let held = &self.buffer[self.start..self.end];
+            let held = &self.kit.buffer[self.start..self.end];
             if let Some((length, rest)) = varint(held) {
                 break (length, held.len() - rest.len());
             }
-            if held.len() >= MAX_VARINT || !self.fill(stream)? {
-                return Err(Stop::Fault(Fault::Corrupt));
+            if held.len() >= MAX_VARINT || !self.fill()? {
+                return Err(Stop::CORRUPT);
             }
         };
-        let length = usize::try_from(length).map_err(|_| Stop::Fault(Fault::Corrupt))?;
+        let length = usize::try_from(length).map_err(|_| Stop::CORRUPT)?;
         if length > MAX_RECORD_BYTES {
             return Err(Stop::Fault(Fault::TooLarge));
         }
         if length > LARGE {
             self.start += prefix;
-            return self.large_record(length, stream);
+            return self.large_record(length);
         }
         while self.end - self.start < prefix + length {
-            if !self.fill(stream)? {
-                return Err(Stop::Fault(Fault::Corrupt));
+            if !self.fill()? {
+                return Err(Stop::CORRUPT);
             }
         }
         let start = self.start + prefix;
@@ -85,65 +140,63 @@ impl Window {
     }
 
     /// Unpacks the record that begins here into a buffer of its own, which takes memory only as its bytes come.
-    fn large_record(&mut self, length: usize, stream: &mut Inflate) -> Result<Range<usize>, Stop> {
+    fn large_record(&mut self, length: usize) -> Result<Range<usize>, Stop> {
         let mut buffer = Buffer::new(length).map_err(|_| Stop::Fault(Fault::TooLarge))?;
-        // The window may hold all of it, and more.
-        let held = (self.end - self.start).min(length);
-        buffer[..held].copy_from_slice(&self.buffer[self.start..self.start + held]);
-        self.start += held;
-        let mut at = held;
+        let mut at = 0;
         while at < length {
-            let budget = MAX_INFLATED_BYTES - self.inflated;
-            if budget == 0 {
-                return Err(Stop::Spent);
+            if self.start == self.end && !self.fill()? {
+                return Err(Stop::CORRUPT);
             }
-            let end = length.min(at + budget.min(WINDOW_BYTES));
-            let read = stream.read(&mut buffer[at..end]).map_err(Stop::Fault)?;
-            if read == 0 {
-                return Err(Stop::Fault(Fault::Corrupt));
-            }
-            at += read;
-            self.inflated += read;
+            // The window may hold more than the rest of it.
+            let end = self.end.min(self.start + length - at);
+            let piece = &self.kit.buffer[self.start..end];
+            buffer[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+            self.start = end;
         }
         self.large = Some(buffer.freeze());
         Ok(0..length)
     }
 
     /// Whether nothing is left, here and in the stream. Moves nothing that was taken.
-    pub(super) fn is_at_end(&self, stream: &mut Inflate) -> Result<bool, Stop> {
-        Ok(self.start == self.end && stream.read(&mut [0]).map_err(Stop::Fault)? == 0)
-    }
-
-    /// Forgets what is held, for the next batch, and gives a grown buffer back.
-    pub(super) fn clear(&mut self) {
-        (self.start, self.end) = (0, 0);
-        self.large = None;
-        if self.buffer.len() > WINDOW_BYTES {
-            self.buffer = Vec::new();
-        }
+    pub(super) fn is_at_end(&mut self) -> Result<bool, Stop> {
+        let at_end = self.start == self.end && self.unpack(1)? == 0;
+        Ok(at_end)
     }
 
     /// Unpacks more; `false` at the stream's end.
-    fn fill(&mut self, stream: &mut Inflate) -> Result<bool, Stop> {
-        if self.start > 0 {
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
+    fn fill(&mut self) -> Result<bool, Stop> {
+        let history = self.stream.as_ref().map_or(0, Inflate::history);
+        let kept = self.start.min(self.end - history);
+        if kept > 0 {
+            self.kit.buffer.copy_within(kept..self.end, 0);
+            self.start -= kept;
+            self.end -= kept;
         }
-        if self.end == self.buffer.len() {
-            self.buffer
-                .resize((2 * self.end).clamp(WINDOW_BYTES, LARGE + WINDOW_BYTES), 0);
-        }
-        let budget = MAX_INFLATED_BYTES - self.inflated;
+        let budget = MAX_INFLATED_BYTES.saturating_sub(self.inflated);
         if budget == 0 {
             return Err(Stop::Spent);
         }
-        let end = self.buffer.len().min(self.end + budget);
-        let read = stream
-            .read(&mut self.buffer[self.end..end])
-            .map_err(Stop::Fault)?;
+        let read = self.unpack(budget)?;
         self.end += read;
         self.inflated += read;
         Ok(read > 0)
+    }
+
+    /// Unpacks behind what is held, at most so many bytes or one block.
+    fn unpack(&mut self, most: usize) -> Result<usize, Stop> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(0);
+        };
+        stream
+            .fill(&mut self.kit.buffer, self.end, most)
+            .map_err(Stop::Fault)
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.close();
+        std::mem::take(&mut self.kit).give_back();
     }
 }

@@ -4,6 +4,7 @@ use bytes::{Buf, Bytes};
 use octopus_core::Fault;
 use snap::raw::{Decoder, decompress_len};
 
+use super::room;
 use crate::records::MAX_RECORD_BYTES;
 
 /// The framing's magic; its version and the oldest version that reads it follow.
@@ -14,12 +15,10 @@ const MAX_BLOCK: usize = 2 * MAX_RECORD_BYTES;
 /// No three bytes of a block unpack to more than 64.
 const MAX_RATIO: usize = 22;
 
-/// The unpacked bytes of one batch; a block of them is held at a time.
+/// The unpacked bytes of one batch; its blocks are unpacked straight to where they are read.
 pub(crate) struct Snappy {
     packed: Bytes,
     framed: bool,
-    block: Vec<u8>,
-    at: usize,
 }
 
 impl Snappy {
@@ -31,30 +30,23 @@ impl Snappy {
             }
             packed.advance(FRAME_HEADER);
         }
-        Ok(Self {
-            packed,
-            framed,
-            block: Vec::new(),
-            at: 0,
-        })
+        Ok(Self { packed, framed })
     }
 
-    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
-        while self.at == self.block.len() {
-            if self.packed.is_empty() {
-                return Ok(0);
+    /// Unpacks the next block that is not empty.
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>, at: usize) -> Result<usize, Fault> {
+        while !self.packed.is_empty() {
+            let written = self.block(buffer, at)?;
+            if written > 0 {
+                return Ok(written);
             }
-            self.unpack()?;
         }
-        let length = out.len().min(self.block.len() - self.at);
-        out[..length].copy_from_slice(&self.block[self.at..self.at + length]);
-        self.at += length;
-        Ok(length)
+        Ok(0)
     }
 
-    /// Unpacks the next block. Its length is checked before anything is allocated: against the bound, and
-    /// against what its packed bytes could unpack to at best.
-    fn unpack(&mut self) -> Result<(), Fault> {
+    /// Unpacks a block. Its length is checked before anything is allocated: against the bound, and against what
+    /// its packed bytes could unpack to at best.
+    fn block(&mut self, buffer: &mut Vec<u8>, at: usize) -> Result<usize, Fault> {
         let packed = if self.framed {
             let length = self.packed.try_get_u32().map_err(|_| Fault::Corrupt)?;
             let length = usize::try_from(length).map_err(|_| Fault::Corrupt)?;
@@ -72,13 +64,11 @@ impl Snappy {
         if length > packed.len().saturating_mul(MAX_RATIO) {
             return Err(Fault::Corrupt);
         }
-        self.at = 0;
-        self.block.resize(length, 0);
         let unpacked = Decoder::new()
-            .decompress(&packed, &mut self.block)
+            .decompress(&packed, room(buffer, at, length).1)
             .map_err(|_| Fault::Corrupt)?;
         if unpacked == length {
-            Ok(())
+            Ok(length)
         } else {
             Err(Fault::Corrupt)
         }

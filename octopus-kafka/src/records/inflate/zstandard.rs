@@ -8,36 +8,43 @@ use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 const WINDOW_LOG_MAX: u32 = 27;
 
 /// What unpacks: costly to make, so the next batch takes it over.
-pub(crate) struct Context(DCtx<'static>);
+pub(crate) struct Frames(DCtx<'static>);
+
+impl Frames {
+    /// The memory that it has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.sizeof()
+    }
+}
 
 /// The unpacked bytes of one batch.
 pub(crate) struct Zstandard {
-    context: Context,
+    frames: Frames,
     packed: Bytes,
     /// Whether no frame is open.
     between: bool,
 }
 
 impl Zstandard {
-    pub(crate) fn new(packed: Bytes, left: Option<Context>) -> Result<Self, Fault> {
-        let context = match left {
-            Some(mut context) => {
-                context
+    pub(crate) fn new(packed: Bytes, left: Option<Frames>) -> Result<Self, Fault> {
+        let frames = match left {
+            Some(mut frames) => {
+                frames
                     .0
                     .reset(ResetDirective::SessionOnly)
                     .map_err(|_| Fault::Corrupt)?;
-                context
+                frames
             }
             None => {
                 let mut context = DCtx::try_create().ok_or(Fault::TooLarge)?;
                 context
                     .set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))
                     .map_err(|_| Fault::Corrupt)?;
-                Context(context)
+                Frames(context)
             }
         };
         Ok(Self {
-            context,
+            frames,
             packed,
             between: true,
         })
@@ -48,7 +55,7 @@ impl Zstandard {
             let mut input = InBuffer::around(&self.packed);
             let mut output = OutBuffer::around(out);
             let hint = self
-                .context
+                .frames
                 .0
                 .decompress_stream(&mut output, &mut input)
                 .map_err(|_| Fault::Corrupt)?;
@@ -65,7 +72,7 @@ impl Zstandard {
         Ok(0)
     }
 
-    pub(crate) fn into_context(self) -> Context {
-        self.context
+    pub(crate) fn into_frames(self) -> Frames {
+        self.frames
     }
 }
