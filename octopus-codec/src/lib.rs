@@ -53,7 +53,7 @@
 //! ```
 
 mod base64;
-mod json;
+pub mod json;
 mod record;
 mod reply;
 mod text;

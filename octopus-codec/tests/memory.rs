@@ -3,7 +3,7 @@
 use std::alloc::System;
 
 use bytes::Bytes;
-use octopus_codec::{Body, is_json, pack};
+use octopus_codec::{Body, json::Tier, pack};
 use octopus_core::{Fault, Format, Headers, Offset, Position, Record, Records, TopicPartition};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -16,22 +16,27 @@ const MIB: usize = 1024 * 1024;
 /// never in memory whole.
 #[test]
 fn memory_is_bounded() {
-    let shallow = nested(512);
-    assert_eq!(allocated(|| assert!(is_json(&shallow))), 0);
-    let long = format!(
-        "[{}\"{}\\n\"]",
-        "{\"a\":-1.5e3},".repeat(MIB / 2),
-        "x".repeat(MIB)
-    );
-    assert_eq!(allocated(|| assert!(is_json(long.as_bytes()))), 0);
-
-    let deep = nested(4 * MIB);
-    let most = 4 * MIB / 8 + 8 * 1024;
-    let taken = allocated(|| assert!(is_json(&deep)));
-    assert!(taken <= most, "{taken} bytes for {} levels", 4 * MIB);
-    let open = vec![b'['; 8 * MIB];
-    let taken = allocated(|| assert!(!is_json(&open)));
-    assert!(taken <= most, "{taken} bytes for 8 MiB of brackets");
+    for tier in Tier::available() {
+        let allocated =
+            |text: &[u8], verdict| allocated(|| assert_eq!(tier.is_json(text), verdict, "{tier:?}"));
+        assert_eq!(allocated(&nested(512), true), 0);
+        let long = format!(
+            "[{}\"{}\\n\"]",
+            "{\"a\":-1.5e3},".repeat(MIB / 2),
+            "x".repeat(MIB)
+        );
+        assert_eq!(allocated(long.as_bytes(), true), 0);
+        // A bit a level, and what tells where the steps are.
+        for (levels, most) in [(MIB, 129 * 1024), (4 * MIB, 513 * 1024)] {
+            let taken = allocated(&nested(levels), true);
+            assert!(taken <= most, "{tier:?}: {taken} bytes for {levels} levels");
+        }
+        let taken = allocated(&vec![b'['; 8 * MIB], false);
+        assert!(
+            taken <= 513 * 1024,
+            "{tier:?}: {taken} bytes for 8 MiB of brackets"
+        );
+    }
 
     let control_characters = One {
         bytes: vec![1; 8 * MIB].into(),
