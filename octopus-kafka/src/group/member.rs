@@ -227,9 +227,13 @@ impl Member {
             (Answer::Commit, State::Committing) => self.join(now),
             (Answer::MemberId(id), State::Joining) => {
                 self.reached = true;
+                // Who came with an id was given one before: asked at once, that would go on without end.
+                let is_asked_again = !self.id.is_empty();
                 self.id = id;
                 if self.is_unwanted() {
                     self.go(now);
+                } else if is_asked_again {
+                    self.later(now);
                 } else {
                     self.join(now);
                 }
@@ -423,9 +427,9 @@ impl Member {
             }
             self.topics.contains(topic) && partitions.contains(&0)
         });
-        // Another member may have had the partitions in the generations between. Of one whose answer was not taken it is
-        // known what this member had.
-        let follows = self.synced.checked_add(1) == Some(self.generation);
+        // In a generation between, another member may have had the partitions; who joins without a change may be told of
+        // the same one. Of one whose answer was not taken it is known what this member had.
+        let follows = matches!(self.generation.checked_sub(self.synced), Some(0 | 1));
         let kept = self.held.is_some() || assigned.keys().all(|topic| self.assigned.contains(topic));
         let before = self.held.take().or_else(|| self.before.take());
         self.before = before.filter(|_| follows && kept);

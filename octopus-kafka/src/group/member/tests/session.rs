@@ -43,6 +43,37 @@ fn what_comes_back_after_a_generation_that_nobody_took_is_a_new_start() {
     }
 }
 
+/// [D-23] [FE-11] a follower that joins again with the same topics is told of the generation that it is in: nobody else had
+/// its partitions, so it reads on where it was.
+#[test]
+fn a_join_in_the_same_generation_takes_nothing_away() {
+    let mut world = World::new();
+    world.follow("a b", 3);
+    assert_eq!(world.follow("a b", 3), [""; 0]);
+    assert_eq!(world.member.owned(), Some(3));
+    // Also where the answer was not taken.
+    world.want("a b");
+    world.answer(Answer::Join(Ok(joined("me", 3, "other"))));
+    world.answer(Answer::Sync(Ok(given("a b"))));
+    world.wake();
+    let rebalance = Answer::Heartbeat(Err(code(ResponseError::RebalanceInProgress)));
+    assert_eq!(world.answer(rebalance), join("me", "a b"));
+    assert_eq!(world.admit("a b", 3), [""; 0]);
+}
+
+/// A coordinator that would have it join with an id again and again is not asked without end.
+#[test]
+fn a_member_that_has_an_id_waits_before_it_joins_with_another() {
+    let mut world = World::new();
+    assert_eq!(world.want("a"), join("", "a"));
+    assert_eq!(world.answer(Answer::MemberId("me".to_owned())), join("me", "a"));
+    for wait in [100, 200, 400] {
+        assert_eq!(world.answer(Answer::MemberId("you".to_owned())), nothing(&[]));
+        assert_eq!(world.wake(), (Duration::from_millis(wait), join("you", "a")));
+    }
+    assert_eq!(world.admit("a", 1), [""; 0]);
+}
+
 /// [KF-06]
 #[test]
 fn a_heartbeat_is_waited_for_until_two_thirds_of_the_session() {
