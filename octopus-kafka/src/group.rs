@@ -7,6 +7,8 @@ mod consumer_protocol;
 mod drive;
 mod member;
 mod offsets;
+#[cfg(feature = "testing")]
+pub(crate) mod played;
 mod protocol;
 mod send;
 mod subscription;

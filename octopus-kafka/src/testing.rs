@@ -13,6 +13,7 @@ mod nodes;
 mod played;
 mod ports;
 mod release;
+mod sign_in;
 
 use std::{env, io, time::Duration};
 
@@ -23,10 +24,12 @@ pub use self::{
     nodes::Nodes,
     played::Taken,
     release::Release,
+    sign_in::SignIn,
 };
 use tokio::sync::OnceCell;
 
 use crate::broker::{self, Broker};
+pub use crate::group::played::play_member;
 
 /// The Kafka that a test runs against.
 #[derive(Debug)]

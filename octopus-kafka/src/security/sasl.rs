@@ -119,6 +119,17 @@ impl Sasl {
         host: &str,
         now: SystemTime,
     ) -> Result<Exchange, String> {
+        self.begin_with(credential, host, now, nonce)
+    }
+
+    /// As [`begin`](Self::begin), with a nonce from here where the mechanism has one.
+    pub(crate) fn begin_with(
+        &self,
+        credential: &Credential,
+        host: &str,
+        now: SystemTime,
+        nonce: impl FnOnce() -> Result<String, String>,
+    ) -> Result<Exchange, String> {
         match (self, credential) {
             (Self::Plain(_), Credential::Login(login)) => plain::message(login).map(Exchange::Once),
             (Self::ScramSha256(_), Credential::Login(login)) => Ok(Exchange::Scram(Box::new(Scram::new(
