@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 
 pub mod decompress;
+pub mod engine;
 pub mod frame;
+pub mod group;
 pub mod json;
 pub mod log;
 pub mod parse;
 pub mod produce;
 pub mod records;
 pub mod reply;
+pub mod sasl;
 pub mod text;

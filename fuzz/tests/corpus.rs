@@ -8,8 +8,18 @@ fn every_input_of_the_decompress_corpus_holds() {
 }
 
 #[test]
+fn every_input_of_the_engine_corpus_holds() {
+    replay("engine", octopus_fuzz::engine::check);
+}
+
+#[test]
 fn every_input_of_the_frame_corpus_holds() {
     replay("frame", octopus_fuzz::frame::check);
+}
+
+#[test]
+fn every_input_of_the_group_corpus_holds() {
+    replay("group", octopus_fuzz::group::check);
 }
 
 #[test]
@@ -35,6 +45,11 @@ fn every_input_of_the_records_corpus_holds() {
 #[test]
 fn every_input_of_the_reply_corpus_holds() {
     replay("reply", octopus_fuzz::reply::check);
+}
+
+#[test]
+fn every_input_of_the_sasl_corpus_holds() {
+    replay("sasl", octopus_fuzz::sasl::check);
 }
 
 #[test]
