@@ -2,10 +2,11 @@
 //! time to wake come out. It speaks Kafka's classic group protocol.
 
 mod commit;
+mod lead;
 mod message;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -14,12 +15,7 @@ use kafka_protocol::error::ResponseError;
 use octopus_core::Error;
 
 pub(crate) use self::message::{Answer, Beat, Beaten, Identity, Joined, Output, Owned, Request, Trouble};
-use super::{
-    Stored,
-    assignor::{Assignor, Subscriber},
-    subscription,
-    topics::Topics,
-};
+use super::{Stored, subscription, topics::Topics};
 use crate::{backoff, consumer::Signal};
 
 /// The times of the protocol.
@@ -201,23 +197,6 @@ impl Member {
         self.reached
     }
 
-    /// As the leader: the topics of all members, to see whether the cluster lists others of them.
-    pub(crate) fn watched(&self) -> Option<BTreeSet<String>> {
-        matches!(self.state, State::Stable(_)).then_some(())?;
-        self.led.as_ref().map(|(topics, _)| topics.to_set())
-    }
-
-    /// What the cluster lists of the [`watched`](Self::watched) topics.
-    pub(crate) fn listed(&mut self, counts: &BTreeMap<String, i32>, now: Instant) {
-        let changed = self.led.as_ref().is_some_and(|(topics, before)| {
-            let now = topics.iter().map(|topic| counts.get(topic).copied());
-            !now.eq(before.iter().copied())
-        });
-        if changed && matches!(self.state, State::Stable(_)) {
-            self.unsettled(now);
-        }
-    }
-
     /// The answer to the request of this number.
     pub(crate) fn answered(&mut self, number: u64, answer: Answer, now: Instant) {
         if number != self.number {
@@ -367,40 +346,6 @@ impl Member {
         let topics: BTreeSet<String> = topics.collect();
         self.state = State::Leading;
         self.send(Request::Partitions(topics), now + LOOK_UP_WAIT);
-    }
-
-    fn subscribers(&self) -> Vec<Subscriber> {
-        let members = self.joined.members.iter();
-        members
-            .map(|(member_id, group_instance_id, metadata)| Subscriber {
-                member_id: member_id.clone(),
-                group_instance_id: group_instance_id.clone(),
-                topics: subscription::subscribed(metadata).unwrap_or_else(|| {
-                    tracing::warn!(member_id, "a member's subscription can't be read");
-                    BTreeSet::new()
-                }),
-            })
-            .collect()
-    }
-
-    fn lead(&mut self, counts: BTreeMap<String, i32>, now: Instant) {
-        let Some(assignor) = Assignor::named(&self.joined.protocol) else {
-            tracing::warn!(
-                protocol = self.joined.protocol,
-                "the group chose an assignor that was not offered"
-            );
-            return self.fail(Error::KafkaFailed);
-        };
-        let members = self.subscribers();
-        let given = assignor.assign(&members, &counts);
-        let topics = members.iter().flat_map(|member| member.topics.iter().cloned());
-        let topics = Topics::new(topics, &self.topics);
-        let listed = topics.iter().map(|topic| counts.get(topic).copied()).collect();
-        self.led = Some((topics, listed));
-        let assignments = members.into_iter().zip(&given);
-        let assignments =
-            assignments.map(|(member, given)| (member.member_id, subscription::assignment(given)));
-        self.sync(assignments.collect(), now);
     }
 
     fn sync(&mut self, assignments: Vec<(String, Bytes)>, now: Instant) {

@@ -1,6 +1,8 @@
 mod commits;
 mod session;
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 const TIMING: Timing = Timing {
