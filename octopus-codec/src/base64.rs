@@ -15,11 +15,6 @@ static ENGINE: std::sync::LazyLock<base64::engine::Simd> =
 #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon"))))]
 static ENGINE: base64::engine::GeneralPurpose = base64::engine::general_purpose::STANDARD;
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// The bytes below which a loop over groups of three is quicker than a vector.
-const SHORT: usize = 18;
-
 /// How many characters `bytes` bytes take, without quotes.
 pub(crate) const fn len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
@@ -33,11 +28,13 @@ pub(crate) const fn len(bytes: usize) -> usize {
 /// If `out` is shorter than [`len`].
 #[inline]
 pub(crate) fn write(bytes: &[u8], out: &mut [u8]) -> usize {
-    if bytes.len() < SHORT {
-        groups(bytes, out)
-    } else {
-        long(bytes, out)
+    #[cfg(target_arch = "x86_64")]
+    if let Some(written) = avx2::write(bytes, out) {
+        return written;
     }
+    ENGINE
+        .encode_slice(bytes, out)
+        .expect("the slice is as long as the text")
 }
 
 /// Writes what fits `out`: all, or a multiple of three bytes, so that what follows goes on in the same text.
@@ -47,51 +44,6 @@ pub(crate) fn write_some(bytes: &[u8], out: &mut [u8]) -> Progress {
         taken,
         written: write(&bytes[..taken], out),
     }
-}
-
-fn long(bytes: &[u8], out: &mut [u8]) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(Progress { taken, written }) = avx2::write(bytes, out) {
-        return written + groups(&bytes[taken..], &mut out[written..]);
-    }
-    ENGINE
-        .encode_slice(bytes, out)
-        .expect("the slice is as long as the text")
-}
-
-/// Group by group, and the last one padded.
-#[inline]
-fn groups(bytes: &[u8], out: &mut [u8]) -> usize {
-    let (groups, rest) = bytes.as_chunks::<3>();
-    let (text, end) = out.split_at_mut(4 * groups.len());
-    for (text, &[a, b, c]) in text.as_chunks_mut::<4>().0.iter_mut().zip(groups) {
-        *text = group([a, b, c]);
-    }
-    match *rest {
-        [a] => {
-            let [first, second, ..] = group([a, 0, 0]);
-            end[..4].copy_from_slice(&[first, second, b'=', b'=']);
-        }
-        [a, b] => {
-            let [first, second, third, _] = group([a, b, 0]);
-            end[..4].copy_from_slice(&[first, second, third, b'=']);
-        }
-        _ => {}
-    }
-    len(bytes.len())
-}
-
-#[inline]
-const fn group([a, b, c]: [u8; 3]) -> [u8; 4] {
-    const fn letter(bits: u8) -> u8 {
-        ALPHABET[(bits & 63) as usize]
-    }
-    [
-        letter(a >> 2),
-        letter(a << 4 | b >> 4),
-        letter(b << 2 | c >> 6),
-        letter(c),
-    ]
 }
 
 #[cfg(test)]

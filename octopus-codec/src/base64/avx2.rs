@@ -1,112 +1,217 @@
 //! Base64 by vectors of 32 characters, on machines with AVX2.
 
-use std::{arch::x86_64::*, is_x86_feature_detected};
-
-use crate::reply::Progress;
+use std::{arch::x86_64::*, hint::black_box, is_x86_feature_detected};
 
 /// The bytes that make a vector of characters.
 const BYTES: usize = 24;
-/// Half of them, and the bytes that are loaded for a half.
-const HALF: usize = BYTES / 2;
+const CHARACTERS: usize = 32;
+/// The bytes that are loaded for half a vector: four more than make it.
 const HALF_LOADED: usize = 16;
 /// The bytes that are loaded for a vector: the halves overlap.
-const LOADED: usize = HALF + HALF_LOADED;
-const CHARACTERS: usize = 32;
+const LOADED: usize = BYTES + 4;
+/// The vectors of a round, and the bytes that are loaded for them.
+const ROUND: usize = 4;
+const ROUND_LOADED: usize = (ROUND - 1) * BYTES + LOADED;
 
 /// For each half of a vector, where the bytes of each character lie when the half's bytes are the first of those loaded.
 const FIRST: [u8; HALF_LOADED] = [1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10];
-/// Where the last begin.
-const LAST_AT: u8 = 4;
-const _: () = assert!(LAST_AT as usize == HALF_LOADED - HALF, "they are the rest");
-/// The same where they are the last.
-const LAST: [u8; HALF_LOADED] = {
-    let mut places = FIRST;
-    let mut i = 0;
-    while i < places.len() {
-        places[i] += LAST_AT;
-        i += 1;
-    }
-    places
-};
+/// What is added to those places when the half's bytes are the last of those loaded: they lie four further, and with
+/// as many more as the last group of three lacks, a place behind the loaded bytes holds a zero.
+const LAST: u8 = 0x74;
 
-/// What is added to six bits to make their character: for the lower-case letters, each digit, `+`, `/` and the capitals.
+/// What is added to six bits to make their character: for the capitals, the small letters, each digit, `+` and `/`.
 const ADDED: [u8; HALF_LOADED] = {
-    let mut added = [0; 16];
-    added[0] = b'a' - 26;
-    let mut digit = 1;
-    while digit <= 10 {
+    let mut added = [0; HALF_LOADED];
+    added[0] = b'A';
+    added[1] = b'a' - 26;
+    let mut digit = 2;
+    while digit < 12 {
         added[digit] = b'0'.wrapping_sub(52);
         digit += 1;
     }
-    added[11] = b'+'.wrapping_sub(62);
-    added[12] = b'/'.wrapping_sub(63);
-    added[13] = b'A';
+    added[12] = b'+'.wrapping_sub(62);
+    added[13] = b'/'.wrapping_sub(63);
     added
 };
 
-/// Writes the text of whole groups of three bytes to the start of `out`: all of those, or most. `None` where the machine
-/// has no such vectors.
+/// Writes the text of `bytes` to the start of `out` and says how many characters it has. `None` where the machine has no
+/// such vectors.
 #[inline]
 #[expect(
     unsafe_code,
-    reason = "the function is called where the machine has what it wants"
+    reason = "the functions are called where the machine has what they want"
 )]
-pub(super) fn write(bytes: &[u8], out: &mut [u8]) -> Option<Progress> {
-    is_x86_feature_detected!("avx2").then(|| unsafe { vectors(bytes, out) })
+pub(super) fn write(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
+    is_x86_feature_detected!("avx2").then(|| unsafe {
+        if bytes.len() < HALF_LOADED {
+            short(bytes, out)
+        } else {
+            long(bytes, out)
+        }
+    })
 }
 
 #[target_feature(enable = "avx2")]
-fn vectors(bytes: &[u8], out: &mut [u8]) -> Progress {
-    let (mut rest, mut room) = (bytes, &mut *out);
+fn long(bytes: &[u8], out: &mut [u8]) -> usize {
+    let out = &mut out[..super::len(bytes.len())];
+    let encoder = Encoder::new();
+    let lacking = lacking(bytes.len());
+    let padded = _mm256_add_epi8(encoder.last, _mm256_set1_epi8(lacking.cast_signed()));
+
+    let (mut rest, mut at) = (bytes, 0);
+    while let Some(round) = rest.first_chunk::<ROUND_LOADED>()
+        && let Some(text) = out[at..].first_chunk_mut::<{ ROUND * CHARACTERS }>()
+    {
+        for (i, text) in text.as_chunks_mut::<CHARACTERS>().0.iter_mut().enumerate() {
+            let block = round[i * BYTES..].first_chunk().expect("a round's block");
+            *text = array(encoder.characters(halves(block), encoder.first));
+        }
+        rest = &rest[ROUND * BYTES..];
+        at += text.len();
+    }
     while let Some(block) = rest.first_chunk::<LOADED>()
-        && let Some((text, behind)) = room.split_first_chunk_mut::<CHARACTERS>()
+        && let Some(text) = out[at..].first_chunk_mut::<CHARACTERS>()
     {
-        *text = array(characters(halves(block), vector(&FIRST, &FIRST)));
+        *text = array(encoder.characters(halves(block), encoder.first));
         rest = &rest[BYTES..];
-        room = behind;
+        at += text.len();
     }
-    let mut taken = bytes.len() - rest.len();
-    // What is left is mostly less than a vector: it is made of one that begins before it.
-    let end = (bytes.len() / 3 * 3).min(taken + BYTES);
-    let whole = (&bytes[..end], &mut out[..end / 3 * 4]);
-    if taken < end
-        && let Some(block) = whole.0.last_chunk::<LOADED>()
-        && let Some(text) = whole.1.last_chunk_mut::<CHARACTERS>()
+
+    // What is left is made of vectors that begin before it.
+    if rest.len() > BYTES
+        && let Some(block) = bytes[..bytes.len() - (rest.len() - BYTES)].last_chunk::<LOADED>()
+        && let Some(text) = out[at..].first_chunk_mut::<CHARACTERS>()
     {
-        *text = array(characters(halves(block), vector(&LAST, &LAST)));
-        taken = end;
-    } else if taken == 0
-        && let Some(first) = whole.0.first_chunk::<HALF_LOADED>()
-        && let Some(last) = whole.0.last_chunk::<HALF_LOADED>()
-    {
-        let text = array(characters(vector(first, last), vector(&FIRST, &LAST)));
-        let (first, last) = text.split_at(HALF_LOADED);
-        whole.1[..HALF_LOADED].copy_from_slice(first);
-        let start = whole.1.len() - HALF_LOADED;
-        whole.1[start..].copy_from_slice(last);
-        taken = end;
+        *text = array(encoder.characters(halves(block), encoder.last));
     }
-    Progress {
-        taken,
-        written: taken / 3 * 4,
+    if let Some(block) = bytes.last_chunk::<LOADED>()
+        && let Some(text) = out.last_chunk_mut::<CHARACTERS>()
+    {
+        let first = block[usize::from(lacking)..]
+            .first_chunk()
+            .expect("half of a block and more");
+        let last = block.last_chunk().expect("half of a block");
+        let places = _mm256_blend_epi32::<0xf0>(encoder.last, padded);
+        *text = array(encoder.characters(vector(first, last), places));
+    } else if let Some(first) = bytes.first_chunk::<HALF_LOADED>()
+        && let Some(last) = bytes.last_chunk::<HALF_LOADED>()
+    {
+        // Half a vector from each end; where they do not meet, one more between.
+        let places = _mm256_blend_epi32::<0xf0>(encoder.first, padded);
+        let text = array(encoder.characters(vector(first, last), places));
+        if bytes.len() > BYTES {
+            let middle = bytes[..BYTES].last_chunk().expect("half of them and more");
+            let text = array(encoder.characters(vector(middle, middle), encoder.last));
+            out[HALF_LOADED..2 * HALF_LOADED].copy_from_slice(&text[..HALF_LOADED]);
+        }
+        let start = out.len() - HALF_LOADED;
+        out[..HALF_LOADED].copy_from_slice(&text[..HALF_LOADED]);
+        out[start..].copy_from_slice(&text[HALF_LOADED..]);
+    }
+    pad(out, lacking);
+    out.len()
+}
+
+/// For fewer bytes than are loaded for half a vector.
+#[target_feature(enable = "avx2")]
+fn short(bytes: &[u8], out: &mut [u8]) -> usize {
+    let length = super::len(bytes.len());
+    let bits = bits(bytes);
+    let encoder = Encoder::new();
+    let halves = vector(&bits.to_le_bytes(), &(bits >> 96).to_le_bytes());
+    let text = array(encoder.characters(halves, encoder.first));
+    if let Some(out) = out.first_chunk_mut() {
+        *out = text;
+    } else {
+        out[..length].copy_from_slice(&text[..length]);
+    }
+    pad(&mut out[..length], lacking(bytes.len()));
+    length
+}
+
+/// The bytes that the last group of three lacks.
+#[inline]
+const fn lacking(bytes: usize) -> u8 {
+    match bytes % 3 {
+        0 => 0,
+        1 => 2,
+        _ => 1,
     }
 }
 
-/// The characters of the bytes in each half that these places name.
 #[inline]
-#[target_feature(enable = "avx2")]
-fn characters(bytes: __m256i, places: __m256i) -> __m256i {
-    // Each four characters: bbbbcccc aaaaaabb ccdddddd bbbbcccc, from the lowest byte.
-    let spread = _mm256_shuffle_epi8(bytes, places);
-    let (ac, bd) = (_mm256_set1_epi32(0x0fc0_fc00), _mm256_set1_epi32(0x003f_03f0));
-    let ac = _mm256_mulhi_epu16(_mm256_and_si256(spread, ac), _mm256_set1_epi32(0x0400_0040));
-    let bd = _mm256_mullo_epi16(_mm256_and_si256(spread, bd), _mm256_set1_epi32(0x0100_0010));
-    let bits = _mm256_or_si256(ac, bd);
+fn pad(text: &mut [u8], lacking: u8) {
+    if lacking > 0
+        && let [.., third, fourth] = text
+    {
+        *fourth = b'=';
+        if lacking > 1 {
+            *third = b'=';
+        }
+    }
+}
 
-    let behind_letters = _mm256_subs_epu8(bits, _mm256_set1_epi8(51));
-    let is_capital = _mm256_cmpgt_epi8(_mm256_set1_epi8(26), bits);
-    let row = _mm256_or_si256(behind_letters, _mm256_and_si256(is_capital, _mm256_set1_epi8(13)));
-    _mm256_add_epi8(bits, _mm256_shuffle_epi8(vector(&ADDED, &ADDED), row))
+/// Fewer than sixteen bytes as a number, the first its lowest.
+#[inline]
+fn bits(bytes: &[u8]) -> u128 {
+    let length = bytes.len();
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+        u128::from(first) | u128::from(last) << (8 * (length - 8))
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        (u64::from(first) | u64::from(last) << (8 * (length - 4))).into()
+    } else {
+        let bits = bytes
+            .iter()
+            .rev()
+            .fold(0, |bits, &byte| bits << 8 | u32::from(byte));
+        bits.into()
+    }
+}
+
+/// What stays in registers.
+struct Encoder {
+    /// Where a vector's bytes lie that are the first of those loaded.
+    first: __m256i,
+    /// The same where they are the last of those.
+    last: __m256i,
+    /// Two factors for each character of four that move their bits to their places. Hidden from the compiler, which
+    /// would make shifts of them that take longer.
+    high: __m256i,
+    low: __m256i,
+}
+
+impl Encoder {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new() -> Self {
+        let first = vector(&FIRST, &FIRST);
+        Self {
+            first,
+            last: _mm256_add_epi8(first, _mm256_set1_epi8(LAST.cast_signed())),
+            high: black_box(_mm256_set1_epi32(0x0010_0001)),
+            low: black_box(_mm256_set1_epi32(0x0100_0010)),
+        }
+    }
+
+    /// The characters of the bytes in each half that these places name.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn characters(&self, bytes: __m256i, places: __m256i) -> __m256i {
+        // Each four characters: bbbbcccc aaaaaabb ccdddddd bbbbcccc, from the lowest byte.
+        let spread = _mm256_shuffle_epi8(bytes, places);
+        // `a` and `c` are moved to the top of their pairs of bytes and from there down, `b` and `d` only up.
+        let ac = _mm256_srli_epi16::<10>(_mm256_mullo_epi16(spread, self.high));
+        let bd = _mm256_and_si256(spread, _mm256_set1_epi32(0x003f_03f0));
+        let bd = _mm256_mullo_epi16(bd, self.low);
+        let bits = _mm256_or_si256(ac, bd);
+
+        let behind_letters = _mm256_subs_epu8(bits, _mm256_set1_epi8(51));
+        let is_no_capital = _mm256_cmpgt_epi8(bits, _mm256_set1_epi8(25));
+        let row = _mm256_sub_epi8(behind_letters, is_no_capital);
+        _mm256_add_epi8(bits, _mm256_shuffle_epi8(vector(&ADDED, &ADDED), row))
+    }
 }
 
 #[inline]
@@ -124,7 +229,7 @@ fn vector(low: &[u8; HALF_LOADED], high: &[u8; HALF_LOADED]) -> __m256i {
 }
 
 #[inline]
-const fn words(half: &[u8; HALF_LOADED]) -> [i64; 2] {
+fn words(half: &[u8; HALF_LOADED]) -> [i64; 2] {
     let (words, _) = half.as_chunks::<8>();
     [i64::from_le_bytes(words[0]), i64::from_le_bytes(words[1])]
 }
