@@ -3,6 +3,8 @@
 //! Escaped are the quote, the backslash and the control characters below U+0020, by their short form where
 //! JSON has one; everything else stays as it is.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod block;
 mod lossy;
 
@@ -14,19 +16,29 @@ use crate::reply::Progress;
 /// The bytes of the longest escape.
 pub(crate) const LONGEST: usize = 6;
 /// The room that a block is written to: what is behind its escapes is not kept, and may be a copy of half a block.
-const ROOM: usize = LONGEST * BLOCK + BLOCK;
+const ROOM: usize = (LONGEST * BLOCK + BLOCK).next_power_of_two() + FORM;
+/// A mask that changes no place in the room: it says that what is written there is in the room.
+const PLACE: usize = ROOM - FORM - 1;
+/// The bytes of a form, as it is kept.
+const FORM: usize = 8;
 /// The escapes from which a block is written byte by byte.
 const DENSE: u32 = 10;
 
 /// How many bytes `text` takes once it is escaped.
 pub(crate) fn len(text: &[u8]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(added) = avx2::added(text) {
+        let (_, rest) = text.as_chunks::<BLOCK>();
+        return text.len() + added + added_to(rest);
+    }
+    text.len() + added_to(text)
+}
+
+fn added_to(text: &[u8]) -> usize {
     // A block's sum fits a byte, which lets the compiler count many bytes at once.
-    const BLOCK: usize = 48;
-    let added: usize = text
-        .chunks(BLOCK)
+    text.chunks(BLOCK)
         .map(|block| usize::from(block.iter().map(|&byte| added(byte)).sum::<u8>()))
-        .sum();
-    text.len() + added
+        .sum()
 }
 
 /// Writes all of `text` to the start of `out` and says how many bytes that is. What is behind them in `out` is not
@@ -44,6 +56,15 @@ pub(crate) fn write(text: &[u8], out: &mut [u8]) -> usize {
 
 /// Writes what fits `out`: no escape is cut in two. What is behind it in `out` is not kept.
 pub(crate) fn write_some(text: &[u8], out: &mut [u8]) -> Progress {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(blocks) = avx2::write_blocks(text, out) {
+        return write_rest(text, blocks, out);
+    }
+    write_rest(text, write_blocks(text, out), out)
+}
+
+/// Writes whole blocks, as long as there is room for any.
+fn write_blocks(text: &[u8], out: &mut [u8]) -> Progress {
     let (mut rest, mut at) = (text, 0);
     while let Some(block) = rest.first_chunk::<BLOCK>()
         && let Some(room) = out[at..].first_chunk_mut::<ROOM>()
@@ -61,6 +82,15 @@ pub(crate) fn write_some(text: &[u8], out: &mut [u8]) -> Progress {
         }
         rest = &rest[BLOCK..];
     }
+    Progress {
+        taken: text.len() - rest.len(),
+        written: at,
+    }
+}
+
+/// Writes what fits behind the blocks.
+fn write_rest(text: &[u8], blocks: Progress, out: &mut [u8]) -> Progress {
+    let (mut rest, mut at) = (&text[blocks.taken..], blocks.written);
     if plain(rest) < rest.len() && out.len() - at >= LONGEST * (rest.len() + 1) {
         at += rest
             .iter()
@@ -93,14 +123,14 @@ fn write_sparse(blocks: &[u8; 2 * BLOCK], mut mask: u32, room: &mut [u8; ROOM]) 
 fn write_dense(block: &[u8; BLOCK], room: &mut [u8; ROOM]) -> usize {
     block
         .iter()
-        .fold(0, |at, &byte| at + write_byte(byte, &mut room[at..]))
+        .fold(0, |at, &byte| at + write_byte(byte, &mut room[at & PLACE..]))
 }
 
 /// Writes a byte's form, and something behind it.
 #[inline]
 fn write_byte(byte: u8, room: &mut [u8]) -> usize {
     let form = &FORMS[usize::from(byte)];
-    room[..8].copy_from_slice(form);
+    room[..FORM].copy_from_slice(form);
     usize::from(form[7])
 }
 
@@ -206,9 +236,9 @@ const fn added(byte: u8) -> u8 {
 }
 
 /// How each byte is written, and in the last place how long that is.
-static FORMS: [[u8; 8]; 256] = {
+static FORMS: [[u8; FORM]; 256] = {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let mut forms = [[0; 8]; 256];
+    let mut forms = [[0; FORM]; 256];
     let mut byte = 0u8;
     loop {
         let (high, low) = (HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]);
@@ -257,6 +287,18 @@ mod tests {
             out.truncate(length);
         }
         assert_eq!(all[0], all[1]);
+        // What machines without vectors do.
+        let mut out = vec![b'-'; length + 1000];
+        let blocks = write_blocks(text, &mut out);
+        assert_eq!(
+            write_rest(text, blocks, &mut out),
+            Progress {
+                taken: text.len(),
+                written: length
+            }
+        );
+        assert_eq!(out[..length], all[0]);
+        assert_eq!(text.len() + added_to(text), length);
         all.swap_remove(1)
     }
 
