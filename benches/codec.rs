@@ -1,24 +1,27 @@
-//! Packing replies, and the JSON check beside serde_json and simd-json.
+//! Packing replies, and what is done to their bytes beside what others do: the JSON check beside serde_json and
+//! simd-json, escapes beside serde_json, base64 beside the scalar engine of the crate base64, UTF-8 beside the standard
+//! library.
 
 use std::hint::black_box;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use octopus_benches::{Log, event};
-use octopus_codec::{is_json, is_utf8, pack};
+use octopus_benches::{Log, event, ratio};
+use octopus_codec::{is_json, is_utf8, pack, parts};
 use octopus_core::{Format, TopicPartition};
 use serde::{Deserialize as _, de::IgnoredAny};
 
 const SIZES: [(&str, usize); 3] = [("100 B", 100), ("1 KiB", 1024), ("64 KiB", 64 * 1024)];
 
-/// Records of one size, 1 MiB together, to one reply.
+/// The bytes of a reply's records: none is left out.
+const REPLY: usize = 640 * 1024;
+
+/// Records of one size to one reply.
 fn packing(criterion: &mut Criterion) {
     for (format, name) in [(Format::Binary, "binary"), (Format::Json, "json")] {
         let mut group = criterion.benchmark_group(format!("pack/{name}"));
         for (label, size) in SIZES {
-            let values: Vec<_> = (0..)
-                .map(|seed| event(seed, size))
-                .take(1024 * 1024 / size)
-                .collect();
+            let values: Vec<_> = (0..).map(|seed| event(seed, size)).take(REPLY / size).collect();
             group.throughput(Throughput::Bytes(
                 values.iter().map(|value| value.len() as u64).sum(),
             ));
@@ -26,7 +29,11 @@ fn packing(criterion: &mut Criterion) {
             group.bench_function(label, |bencher| {
                 bencher.iter_batched(
                     || vec![(TopicPartition::only("my-topic".into()), log.clone())],
-                    |parts| pack(parts, format, None),
+                    |parts| {
+                        let packed = pack(parts, format, None);
+                        assert!(packed.cut.is_none());
+                        packed
+                    },
                     BatchSize::LargeInput,
                 );
             });
@@ -62,6 +69,109 @@ fn checking(criterion: &mut Criterion) {
             });
         });
     }
+    group.finish();
+    for (label, _) in SIZES {
+        for theirs in ["serde_json", "simd-json"] {
+            ratio::print(
+                "is_json",
+                &format!("octopus/{label}"),
+                &format!("{theirs}/{label}"),
+            );
+        }
+    }
+}
+
+/// Texts as the inside of a JSON string, each measured and then written.
+fn escaping(criterion: &mut Criterion) {
+    let line = |i: u64| {
+        let (second, id, took) = (i % 60, i * 7919, i * 37 % 1000);
+        format!("2030-01-31T12:00:{second:02}Z INFO handled path=\"/items/{id}\" status=200 took={took}ms\n")
+    };
+    let texts = [
+        ("ascii", "some words of plain text, ".to_owned()),
+        ("log", (0..10_000).map(line).collect()),
+        ("control", "\x01\x1f\x02\x0b\x10\0\x1b".to_owned()),
+        ("dense", "\n\" \\\"\t".to_owned()),
+    ];
+    for (name, text) in texts {
+        let group_name = format!("escape/{name}");
+        let mut group = criterion.benchmark_group(&group_name);
+        for (label, size) in SIZES {
+            let text: String = text.chars().cycle().take(size).collect();
+            let mut out = vec![0; 6 * size + parts::ROOM];
+            group.throughput(Throughput::Bytes(size as u64));
+            group.bench_function(BenchmarkId::new("octopus", label), |bencher| {
+                bencher.iter(|| {
+                    let text = black_box(text.as_bytes());
+                    let length = parts::escaped_len(text);
+                    parts::escape(text, &mut out[..length + parts::ROOM])
+                });
+            });
+            let mut out = Vec::with_capacity(7 * size);
+            group.bench_function(BenchmarkId::new("serde_json", label), |bencher| {
+                bencher.iter(|| {
+                    out.clear();
+                    serde_json::to_writer(&mut out, black_box(&text)).expect("a Vec takes every write");
+                    out.len()
+                });
+            });
+        }
+        group.finish();
+        for (label, _) in SIZES {
+            ratio::print(
+                &group_name,
+                &format!("octopus/{label}"),
+                &format!("serde_json/{label}"),
+            );
+        }
+    }
+}
+
+/// Bytes as base64, from a short key's to a record's of 1 MiB.
+fn encoding(criterion: &mut Criterion) {
+    let sizes = [("16 B", 16), SIZES[0], SIZES[1], ("1 MiB", 1024 * 1024)];
+    let mut group = criterion.benchmark_group("base64");
+    for (label, size) in sizes {
+        let bytes = event(1, size);
+        let mut out = vec![0; 2 * bytes.len()];
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        group.bench_function(BenchmarkId::new("octopus", label), |bencher| {
+            bencher.iter(|| parts::encode_base64(black_box(&bytes), &mut out));
+        });
+        group.bench_function(BenchmarkId::new("STANDARD", label), |bencher| {
+            bencher.iter(|| STANDARD.encode_slice(black_box(&bytes), &mut out));
+        });
+    }
+    group.finish();
+    for (label, _) in sizes {
+        ratio::print(
+            "base64",
+            &format!("octopus/{label}"),
+            &format!("STANDARD/{label}"),
+        );
+    }
+}
+
+/// Whether bytes are UTF-8.
+fn decoding(criterion: &mut Criterion) {
+    for (name, character) in [("ascii", "a"), ("other", "\u{20ac}")] {
+        let group_name = format!("utf8/{name}");
+        let mut group = criterion.benchmark_group(&group_name);
+        for (label, size) in SIZES {
+            let text = character.repeat(size / character.len());
+            group.throughput(Throughput::Bytes(text.len() as u64));
+            group.bench_function(BenchmarkId::new("octopus", label), |bencher| {
+                bencher.iter(|| is_utf8(black_box(text.as_bytes())));
+            });
+            group.bench_function(BenchmarkId::new("std", label), |bencher| {
+                bencher.iter(|| std::str::from_utf8(black_box(text.as_bytes())).is_ok());
+            });
+        }
+        group.finish();
+        for (label, _) in SIZES {
+            ratio::print(&group_name, &format!("octopus/{label}"), &format!("std/{label}"));
+        }
+    }
 }
 
 fn serde_accepts(text: &[u8]) -> bool {
@@ -72,5 +182,5 @@ fn serde_accepts(text: &[u8]) -> bool {
     IgnoredAny::deserialize(&mut reader).is_ok() && reader.end().is_ok()
 }
 
-criterion_group!(benches, packing, checking);
+criterion_group!(benches, packing, checking, escaping, encoding, decoding);
 criterion_main!(benches);

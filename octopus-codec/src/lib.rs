@@ -5,7 +5,7 @@
 //! keys and values become base64. Those of a json instance are written as they were produced where they are one
 //! JSON value, which [`is_json`] decides exactly, and as a string of their text elsewhere.
 //!
-//! A record is measured before it is written, so a reply is never taken back, and each key and value is checked
+//! A record is in a reply once it is known to fit, so a reply is never taken back, and each key and value is checked
 //! once. A reply over 2 MiB is one record; it is made in windows while it is sent and never stands in memory whole.
 //!
 //! This crate reads no clock and does no I/O, and what it makes depends on its input alone. It reads no JSON into
@@ -54,10 +54,14 @@
 
 mod base64;
 pub mod json;
+#[doc(hidden)]
+pub mod parts;
 mod record;
 mod reply;
 mod text;
 mod utf8;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
 
 pub use json::is_json;
 pub use reply::{Body, Packed, Stream, pack};

@@ -16,7 +16,7 @@ use crate::reply::Progress;
 /// The bytes of the longest escape.
 pub(crate) const LONGEST: usize = 6;
 /// The room that a block is written to: what is behind its escapes is not kept, and may be a copy of half a block.
-const ROOM: usize = (LONGEST * BLOCK + BLOCK).next_power_of_two() + FORM;
+pub(crate) const ROOM: usize = (LONGEST * BLOCK + BLOCK).next_power_of_two() + FORM;
 /// A mask that changes no place in the room: it says that what is written there is in the room.
 const PLACE: usize = ROOM - FORM - 1;
 /// The bytes of a form, as it is kept.

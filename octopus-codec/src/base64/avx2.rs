@@ -1,6 +1,8 @@
 //! Base64 by vectors of 32 characters, on machines with AVX2.
 
-use std::{arch::x86_64::*, hint::black_box, is_x86_feature_detected};
+use std::{arch::x86_64::*, hint::black_box};
+
+use crate::vectors;
 
 /// The bytes that make a vector of characters.
 const BYTES: usize = 24;
@@ -34,15 +36,15 @@ const ADDED: [u8; HALF_LOADED] = {
     added
 };
 
-/// Writes the text of `bytes` to the start of `out` and says how many characters it has. `None` where the machine has no
-/// such vectors.
+/// Writes the text of `bytes` to the start of `out` and says how many characters it has. `None` where
+/// vectors are not taken.
 #[inline]
 #[expect(
     unsafe_code,
     reason = "the functions are called where the machine has what they want"
 )]
 pub(super) fn write(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
-    is_x86_feature_detected!("avx2").then(|| unsafe {
+    vectors::are_taken().then(|| unsafe {
         if bytes.len() < HALF_LOADED {
             short(bytes, out)
         } else {

@@ -9,7 +9,8 @@ use super::scalar;
 /// A way of checking whether a text is JSON. All give the same verdict on every text; they differ in speed.
 ///
 /// [`is_json`](crate::is_json) takes the fastest one for the text's length, or always the one that the environment
-/// variable `OCTOPUS_SIMD` names, `avx2` or `scalar`. The variable is read once. A value that is no tier's name, and
+/// variable `OCTOPUS_SIMD` names, `avx2` or `scalar`; with `scalar` base64 and escapes are made without vectors, too.
+/// The variable is read once. A value that is no tier's name, and
 /// a tier that the machine lacks, count as none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
@@ -43,7 +44,7 @@ impl Tier {
 
     /// The tier for a text of this many bytes.
     #[inline]
-    pub(super) fn of(length: usize) -> Self {
+    pub(crate) fn of(length: usize) -> Self {
         static CHOICE: LazyLock<[Tier; 2]> =
             LazyLock::new(|| Tier::choose(env::var("OCTOPUS_SIMD").ok().as_deref()));
         CHOICE[usize::from(length >= LONG)]

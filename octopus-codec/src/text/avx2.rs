@@ -1,9 +1,9 @@
 //! Measuring and escaping by vectors of 32 bytes, on machines with AVX2.
 
-use std::{arch::x86_64::*, is_x86_feature_detected};
+use std::arch::x86_64::*;
 
 use super::{BLOCK, LONGEST, PLACE, ROOM, write_byte};
-use crate::reply::Progress;
+use crate::{reply::Progress, vectors};
 
 /// The bytes of a text that are escaped at once, and the room that they are written to.
 const WORD: usize = 8;
@@ -53,25 +53,24 @@ static LONGEST_FORMS: [([u8; 16], [u8; 16]); 3] = {
 const DIGITS: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// How many bytes escaping adds to the blocks of `text`; what is behind the last whole block is not counted. `None`
-/// where the machine has no such vectors.
+/// where they are not [taken](vectors::are_taken).
 #[inline]
 #[expect(
     unsafe_code,
     reason = "the function is called where the machine has what it wants"
 )]
 pub(super) fn added(text: &[u8]) -> Option<usize> {
-    is_x86_feature_detected!("avx2").then(|| unsafe { added_to_blocks(text) })
+    vectors::are_taken().then(|| unsafe { added_to_blocks(text) })
 }
 
-/// Writes whole blocks, as [`super::write_blocks`] does. `None` where the machine has no such vectors.
+/// Writes whole blocks, as [`super::write_blocks`] does. `None` where vectors are not taken.
 #[inline]
 #[expect(
     unsafe_code,
     reason = "the function is called where the machine has what it wants"
 )]
 pub(super) fn write_blocks(text: &[u8], out: &mut [u8]) -> Option<Progress> {
-    (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt"))
-        .then(|| unsafe { escape_blocks(text, out) })
+    vectors::are_taken().then(|| unsafe { escape_blocks(text, out) })
 }
 
 #[target_feature(enable = "avx2")]
