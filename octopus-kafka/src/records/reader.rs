@@ -3,7 +3,7 @@
 use std::{fmt, ops::Range};
 
 use bytes::Bytes;
-use octopus_core::{Fault, Offset, Position, Record, Records, varint};
+use octopus_core::{Fault, Offset, Position, Record, Records};
 
 use super::{
     Batch, Batches, Compression, Next, TimestampType,
@@ -56,13 +56,8 @@ struct Open {
     packed: bool,
     /// Where the records not read yet lie in the fetched bytes, if not in the window.
     plain: Range<usize>,
-}
-
-/// A record that was found: where it lies behind its head.
-struct Found {
-    offset: i64,
-    timestamp: i64,
-    body: Range<usize>,
+    /// The bytes of the record given last, which is still at the front of the window.
+    given: usize,
 }
 
 impl Reader {
@@ -92,61 +87,29 @@ impl Reader {
         Batches::from(&self.records, self.at).any_is_packed()
     }
 
-    /// Finds the next record at or behind the position; `None` at the end.
-    #[inline]
-    fn find(&mut self) -> Result<Option<Found>, Stop> {
+    /// Comes to the next batch with a record at or behind the position. Where there is none: why, if it is a fault.
+    #[cold]
+    fn turn(&mut self) -> Option<Option<Fault>> {
+        match self.state {
+            State::Reading => {}
+            State::Ended => return Some(None),
+            State::Failed(fault) => return Some(Some(fault)),
+        }
         loop {
-            if self.batch.left == 0 {
-                if self.turn()? {
-                    continue;
+            match self.open().and_then(|opened| Ok((opened, self.skip()?))) {
+                Ok((_, true)) => return None,
+                Ok((true, false)) => {}
+                Ok((false, false)) => {
+                    self.end(State::Ended);
+                    return Some(None);
                 }
-                return Ok(None);
+                Err(stop) => return Some(self.stop(stop)),
             }
-            let batch = &mut self.batch;
-            let (record, bytes) = match &mut self.window {
-                Some(window) if batch.packed => (window.record()?, window.bytes()),
-                Some(_) | None => {
-                    let record = plain(&self.records, &mut batch.plain).ok_or(Stop::CORRUPT)?;
-                    (record, &*self.records)
-                }
-            };
-            let head = Head::parse(&bytes[record.clone()]).ok_or(Stop::CORRUPT)?;
-            let offset = batch.base_offset + i64::from(head.offset_delta);
-            if offset < batch.next_offset || offset > batch.last_offset {
-                return Err(Stop::CORRUPT);
-            }
-            batch.left -= 1;
-            batch.next_offset = offset + 1;
-            if offset < self.position.offset {
-                continue;
-            }
-            if batch.left == 0 && !self.is_at_end()? {
-                return Err(Stop::CORRUPT);
-            }
-            let batch = &self.batch;
-            return Ok(Some(Found {
-                offset,
-                // A producer takes the difference modulo 2^64, too.
-                timestamp: batch
-                    .append_time
-                    .unwrap_or_else(|| batch.base_timestamp.wrapping_add(head.timestamp_delta)),
-                body: record.start + head.length..record.end,
-            }));
         }
     }
 
-    /// Whether nothing follows the batch's last record.
-    #[inline(never)]
-    fn is_at_end(&mut self) -> Result<bool, Stop> {
-        match &mut self.window {
-            Some(window) if self.batch.packed => window.is_at_end(),
-            Some(_) | None => Ok(self.batch.plain.is_empty()),
-        }
-    }
-
-    /// Turns from a batch of which all was read to the next one; `false` behind the last one.
-    #[inline(never)]
-    fn turn(&mut self) -> Result<bool, Stop> {
+    /// Leaves the batch that is open, and opens the one behind it; `false` behind the last one.
+    fn open(&mut self) -> Result<bool, Stop> {
         if self.batch.last_offset >= self.position.offset {
             self.position = Position {
                 offset: self.batch.last_offset + 1,
@@ -178,6 +141,52 @@ impl Reader {
         Ok(true)
     }
 
+    /// Passes the records of the open batch below the position; `false` where there is none behind them.
+    fn skip(&mut self) -> Result<bool, Stop> {
+        while self.batch.left > 0 && self.batch.next_offset < self.position.offset {
+            self.unpack()?;
+            let head = Head::parse(self.front()).ok_or(Stop::CORRUPT)?;
+            let (offset, length) = (self.batch.offset(&head).ok_or(Stop::CORRUPT)?, head.length);
+            if offset >= self.position.offset {
+                return Ok(true);
+            }
+            self.batch.pass(offset, length);
+        }
+        Ok(self.batch.left > 0)
+    }
+
+    /// Has the next record of a packed batch at the window's front, whole.
+    #[inline]
+    fn unpack(&mut self) -> Result<(), Stop> {
+        let Some(window) = self.window.as_mut().filter(|_| self.batch.packed) else {
+            return Ok(());
+        };
+        if self.batch.given > 0 {
+            window.pass(std::mem::take(&mut self.batch.given));
+        }
+        window.ensure()
+    }
+
+    /// The records not read yet, as far as they are unpacked. They begin with the next record.
+    #[inline]
+    fn front(&self) -> &[u8] {
+        match &self.window {
+            Some(window) if self.batch.packed => window.front(),
+            Some(_) | None => &self.records[self.batch.plain.clone()],
+        }
+    }
+
+    /// Whether nothing follows the record at the front, which is the batch's last one.
+    #[cold]
+    fn is_last(&mut self) -> Result<(), Stop> {
+        let length = Head::parse(self.front()).ok_or(Stop::CORRUPT)?.length;
+        let is_last = match &mut self.window {
+            Some(window) if self.batch.packed => window.is_last(length)?,
+            Some(_) | None => self.batch.plain.len() == length,
+        };
+        if is_last { Ok(()) } else { Err(Stop::CORRUPT) }
+    }
+
     /// Stops for good and gives the memory of unpacking back.
     #[inline(never)]
     fn end(&mut self, state: State) {
@@ -200,35 +209,44 @@ impl Reader {
 }
 
 impl Records for Reader {
+    #[inline]
     fn next(&mut self) -> Option<Result<Record<'_>, Fault>> {
-        match self.state {
-            State::Reading => {}
-            State::Ended => return None,
-            State::Failed(fault) => return Some(Err(fault)),
+        if self.batch.left == 0
+            && let Some(end) = self.turn()
+        {
+            return end.map(Err);
         }
-        let found = match self.find() {
-            Ok(Some(found)) => found,
-            Ok(None) => {
-                self.end(State::Ended);
-                return None;
-            }
-            Err(stop) => return self.stop(stop).map(Err),
+        if self.batch.packed
+            && let Err(stop) = self.unpack()
+        {
+            return self.stop(stop).map(Err);
+        }
+        if self.batch.left == 1
+            && let Err(stop) = self.is_last()
+        {
+            return self.stop(stop).map(Err);
+        }
+        let (front, buffer) = match &self.window {
+            Some(window) if self.batch.packed => (window.front(), window.shared()),
+            Some(_) | None => (&self.records[self.batch.plain.clone()], Some(&self.records)),
         };
-        let (bytes, buffer) = match &self.window {
-            Some(window) if self.batch.packed => (window.bytes(), window.shared()),
-            Some(_) | None => (&*self.records, Some(&self.records)),
-        };
-        let Some(body) = Body::parse(&bytes[found.body]) else {
+        let record = Head::parse(front).and_then(|head| {
+            let offset = self.batch.offset(&head)?;
+            Some((offset, head, Body::parse(head.body)?))
+        });
+        let Some((offset, head, body)) = record else {
+            self.batch.left = 0;
             self.state = State::Failed(Fault::Corrupt);
             return Some(Err(Fault::Corrupt));
         };
+        self.batch.pass(offset, head.length);
         self.position = Position {
-            offset: found.offset + 1,
+            offset: offset + 1,
             leader_epoch: self.batch.leader_epoch,
         };
         Some(Ok(Record {
-            offset: Offset(found.offset),
-            timestamp: found.timestamp,
+            offset: Offset(offset),
+            timestamp: self.batch.timestamp(&head),
             key: body.key,
             value: body.value,
             headers: body.headers,
@@ -253,6 +271,7 @@ impl Open {
         next_offset: 0,
         packed: false,
         plain: 0..0,
+        given: 0,
     };
 
     /// A batch of which no record is to be read.
@@ -270,19 +289,33 @@ impl Open {
             ..Self::NONE
         }
     }
-}
 
-/// Takes a record off the front of `rest`, which lies in `bytes`: where it is, without its length.
-#[inline]
-fn plain(bytes: &[u8], rest: &mut Range<usize>) -> Option<Range<usize>> {
-    let held = &bytes[rest.clone()];
-    let (length, behind) = varint(held)?;
-    let start = rest.start + held.len() - behind.len();
-    let length = usize::try_from(length)
-        .ok()
-        .filter(|length| *length <= behind.len())?;
-    rest.start = start + length;
-    Some(start..rest.start)
+    /// The offset of its next record, which begins so.
+    #[inline]
+    fn offset(&self, head: &Head<'_>) -> Option<i64> {
+        let offset = self.base_offset + i64::from(head.offset_delta);
+        (offset >= self.next_offset && offset <= self.last_offset).then_some(offset)
+    }
+
+    /// The timestamp of a record that begins so.
+    #[inline]
+    fn timestamp(&self, head: &Head<'_>) -> i64 {
+        // A producer takes the difference modulo 2^64, too.
+        self.append_time
+            .unwrap_or_else(|| self.base_timestamp.wrapping_add(head.timestamp_delta))
+    }
+
+    /// Passes a record of this offset and so many bytes.
+    #[inline]
+    const fn pass(&mut self, offset: i64, bytes: usize) {
+        self.left -= 1;
+        self.next_offset = offset + 1;
+        if self.packed {
+            self.given = bytes;
+        } else {
+            self.plain.start += bytes;
+        }
+    }
 }
 
 impl fmt::Debug for Reader {

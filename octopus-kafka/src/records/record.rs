@@ -4,12 +4,14 @@ use octopus_core::{Headers, nullable, varint};
 
 /// How one record begins.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Head {
+pub(super) struct Head<'a> {
     /// Milliseconds behind the batch's base timestamp.
     pub(super) timestamp_delta: i64,
     /// Offsets behind the batch's base offset.
     pub(super) offset_delta: u32,
-    /// The bytes of the head: the key's length follows them.
+    /// What follows, up to the record's end.
+    pub(super) body: &'a [u8],
+    /// The bytes of the record with its length.
     pub(super) length: usize,
 }
 
@@ -21,17 +23,19 @@ pub(super) struct Body<'a> {
     pub(super) headers: Headers<'a>,
 }
 
-impl Head {
-    /// Reads the head of a record from its bytes behind their length.
+impl<'a> Head<'a> {
+    /// Reads the head of a record; the bytes begin with the record's length and have all of it.
     #[inline]
-    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let (_attributes, rest) = bytes.split_first()?;
+    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (record, behind) = nullable(bytes)?;
+        let (_attributes, rest) = record?.split_first()?;
         let (timestamp_delta, rest) = varlong(rest)?;
-        let (offset_delta, rest) = varint(rest)?;
+        let (offset_delta, body) = varint(rest)?;
         Some(Self {
             timestamp_delta,
             offset_delta: u32::try_from(offset_delta).ok()?,
-            length: bytes.len() - rest.len(),
+            body,
+            length: bytes.len() - behind.len(),
         })
     }
 }

@@ -1,7 +1,5 @@
 //! The bytes of an unpacked batch that are held at a time.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 use octopus_core::{Fault, varint};
 
@@ -20,7 +18,7 @@ pub(super) struct Window {
     stream: Option<Inflate>,
     start: usize,
     end: usize,
-    /// The record taken last, where it is a large one.
+    /// The record at the front, where it is a large one.
     large: Option<Bytes>,
     /// The bytes unpacked so far, of all batches.
     inflated: usize,
@@ -79,41 +77,58 @@ impl Window {
         }
     }
 
-    /// The bytes that the record taken last lies in.
+    /// Unpacks up to the end of the record whose length comes next; it lies at the [`front`](Self::front) then.
     #[inline]
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.large.as_ref().map_or(&self.kit.buffer, |large| large)
+    pub(super) fn ensure(&mut self) -> Result<(), Stop> {
+        let whole = |(length, rest): (i32, &[u8])| {
+            usize::try_from(length).is_ok_and(|length| length <= rest.len().min(LARGE))
+        };
+        if self.large.is_some() || varint(self.held()).is_some_and(whole) {
+            Ok(())
+        } else {
+            self.unpack_record()
+        }
     }
 
-    /// The same, where they may be shared.
+    /// What is unpacked, from the next record on.
+    #[inline]
+    pub(super) fn front(&self) -> &[u8] {
+        match &self.large {
+            None => self.held(),
+            Some(large) => large,
+        }
+    }
+
+    /// The same, where it may be shared.
     #[inline]
     pub(super) const fn shared(&self) -> Option<&Bytes> {
         self.large.as_ref()
     }
 
-    /// Unpacks up to the end of a record whose length comes first, and takes the record: where it lies in
-    /// [`bytes`](Self::bytes), without its length.
+    /// Passes the record at the front, which has so many bytes with its length.
     #[inline]
-    pub(super) fn record(&mut self) -> Result<Range<usize>, Stop> {
-        let held = &self.kit.buffer[self.start..self.end];
-        if self.large.is_none()
-            && let Some((length, rest)) = varint(held)
-            && let Ok(length) = usize::try_from(length)
-            && length <= rest.len().min(LARGE)
-        {
-            let start = self.end - rest.len();
-            self.start = start + length;
-            return Ok(start..self.start);
+    pub(super) fn pass(&mut self, bytes: usize) {
+        match self.large {
+            None => self.start += bytes,
+            Some(_) => self.large = None,
         }
-        self.unpack_record()
     }
 
-    /// The same, where not all of it is unpacked, or it is no usual one.
+    /// Whether nothing is left behind the record at the front, here and in the stream. It stays where it is.
+    pub(super) fn is_last(&mut self, bytes: usize) -> Result<bool, Stop> {
+        let behind = self.start + if self.large.is_none() { bytes } else { 0 };
+        Ok(behind == self.end && self.unpack(1)? == 0)
+    }
+
+    #[inline]
+    fn held(&self) -> &[u8] {
+        &self.kit.buffer[self.start..self.end]
+    }
+
     #[inline(never)]
-    fn unpack_record(&mut self) -> Result<Range<usize>, Stop> {
-        self.large = None;
+    fn unpack_record(&mut self) -> Result<(), Stop> {
         let (length, prefix) = loop {
-            let held = &self.kit.buffer[self.start..self.end];
+            let held = self.held();
             if let Some((length, rest)) = varint(held) {
                 break (length, held.len() - rest.len());
             }
@@ -126,21 +141,18 @@ impl Window {
             return Err(Stop::Fault(Fault::TooLarge));
         }
         if length > LARGE {
-            self.start += prefix;
-            return self.large_record(length);
+            return self.unpack_large(prefix + length);
         }
         while self.end - self.start < prefix + length {
             if !self.fill()? {
                 return Err(Stop::CORRUPT);
             }
         }
-        let start = self.start + prefix;
-        self.start = start + length;
-        Ok(start..self.start)
+        Ok(())
     }
 
     /// Unpacks the record that begins here into a buffer of its own, which takes memory only as its bytes come.
-    fn large_record(&mut self, length: usize) -> Result<Range<usize>, Stop> {
+    fn unpack_large(&mut self, length: usize) -> Result<(), Stop> {
         let mut buffer = Buffer::new(length).map_err(|_| Stop::Fault(Fault::TooLarge))?;
         let mut at = 0;
         while at < length {
@@ -155,13 +167,7 @@ impl Window {
             self.start = end;
         }
         self.large = Some(buffer.freeze());
-        Ok(0..length)
-    }
-
-    /// Whether nothing is left, here and in the stream. Moves nothing that was taken.
-    pub(super) fn is_at_end(&mut self) -> Result<bool, Stop> {
-        let at_end = self.start == self.end && self.unpack(1)? == 0;
-        Ok(at_end)
+        Ok(())
     }
 
     /// Unpacks more; `false` at the stream's end.
