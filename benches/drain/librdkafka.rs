@@ -1,19 +1,19 @@
 //! librdkafka alone: a consumer that counts records and throws them away.
 
-use std::{process, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use criterion::{BenchmarkGroup, measurement::WallTime};
 use octopus_benches::{
     stand::{Kafka, full_name},
-    system::{self, now},
+    system::now,
 };
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
 };
 
-use crate::{Log, tell_cpu};
+use crate::{Log, tell_used, watch};
 
 /// Longer than any record takes to come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,12 +25,10 @@ pub(crate) fn bench(
     log: &mut Log,
 ) -> Result<()> {
     let mut drained = 0;
-    let mut before = Duration::ZERO;
+    let mut used = None;
     group.bench_function("librdkafka", |bencher| {
         let topic = log.topic(kafka).expect("a topic");
-        if drained == 0 {
-            before = system::cpu(process::id()).expect("its CPU");
-        }
+        used.get_or_insert_with(|| watch(kafka, []).expect("their CPU"));
         bencher.iter_custom(|times| {
             drained += times;
             let drains = (0..times).map(|_| {
@@ -40,7 +38,10 @@ pub(crate) fn bench(
             drains.sum()
         });
     });
-    tell_cpu("this process", before, process::id(), drained, log.records)
+    match used {
+        Some(used) => tell_used(&used, drained * log.records as u64),
+        None => Ok(()),
+    }
 }
 
 /// Reads so many records of this length, from the first one on. The time starts when the first one is there.

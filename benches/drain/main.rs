@@ -11,7 +11,7 @@
 #[cfg(feature = "rdkafka")]
 mod librdkafka;
 
-use std::{env, sync::Barrier, thread, time::Duration};
+use std::{env, process, sync::Barrier, thread, time::Duration};
 
 use anyhow::Result;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput, measurement::WallTime};
@@ -19,7 +19,7 @@ use octopus_benches::{
     client::{Instance, Whole},
     event_of, ratio,
     stand::{self, Kafka, Part},
-    system::{self, now},
+    system::{self, Watch, now},
 };
 use octopus_core::Format;
 use octopus_kafka::records::Compression;
@@ -153,15 +153,14 @@ fn octopus(
     log: &mut Log,
     format: Format,
 ) -> Result<()> {
-    let mut reader: Option<(Instance, Whole)> = None;
+    let mut reader: Option<(Instance, Whole, Watch)> = None;
     let mut drained = 0;
-    let mut before = Duration::ZERO;
     group.bench_function(label, |bencher| {
-        let (instance, whole) = reader.get_or_insert_with(|| {
+        let (instance, whole, _) = reader.get_or_insert_with(|| {
             let topic = log.topic(kafka).expect("a topic");
-            let reader = checked(service, label, &topic, log, format).expect("a reader");
-            before = system::cpu(service.id()).expect("its CPU");
-            reader
+            let (instance, whole) = checked(service, label, &topic, log, format).expect("a reader");
+            let watch = watch(kafka, [("the service", service.id())]);
+            (instance, whole, watch.expect("their CPU"))
         });
         bencher.iter_custom(|times| {
             drained += times;
@@ -169,8 +168,8 @@ fn octopus(
             drains.sum()
         });
     });
-    if let Some((instance, _)) = reader {
-        tell_cpu("the service", before, service.id(), drained, log.records)?;
+    if let Some((instance, _, watch)) = reader {
+        tell_used(&watch, drained * log.records as u64)?;
         instance.delete()?;
     }
     Ok(())
@@ -264,13 +263,16 @@ fn memory(kafka: &mut Kafka, mut log: Log, bytes: usize) -> Result<()> {
     kafka.clear()
 }
 
-/// The CPU that a process has used since, for each record of these drains.
-fn tell_cpu(what: &str, before: Duration, process: u32, drains: u64, records: usize) -> Result<()> {
-    if drains > 0 {
-        let used = system::cpu(process)? - before;
-        #[expect(clippy::cast_precision_loss, reason = "a figure to be read")]
-        let each = used.as_secs_f64() * 1e6 / (drains * records as u64) as f64;
-        tell(&format!("  {what}: {each:.3} µs of CPU a record"));
+/// The CPU of this process, of Kafka where it is one of ours, and of these.
+fn watch(kafka: &Kafka, others: impl IntoIterator<Item = (&'static str, u32)>) -> Result<Watch> {
+    let own = [("this process", process::id())];
+    let kafka = kafka.id().map(|id| ("the broker", id));
+    Watch::start(others.into_iter().chain(kafka).chain(own))
+}
+
+fn tell_used(watch: &Watch, records: u64) -> Result<()> {
+    if records > 0 {
+        tell(&format!("  CPU a record: {}", watch.each(records)?));
     }
     Ok(())
 }

@@ -201,6 +201,12 @@ impl Kafka {
         &self.address
     }
 
+    /// Its process, where it is the embedded broker.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.part.as_ref().map(Part::id)
+    }
+
     /// Which it is.
     #[must_use]
     pub const fn name(&self) -> &'static str {
