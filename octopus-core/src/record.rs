@@ -106,6 +106,7 @@ impl<'a> Headers<'a> {
 impl<'a> Iterator for Headers<'a> {
     type Item = Header<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Header<'a>> {
         self.left = self.left.checked_sub(1)?;
         let (header, rest) = header(self.bytes)?;
