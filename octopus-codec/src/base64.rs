@@ -8,12 +8,14 @@ use base64::Engine as _;
 
 use crate::reply::Progress;
 
-#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
+/// For machines without the vectors of ours.
+#[cfg(not(all(target_arch = "aarch64", target_feature = "neon")))]
+static ENGINE: base64::engine::GeneralPurpose = base64::engine::general_purpose::STANDARD;
+
+/// For machines without the vectors of ours.
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 static ENGINE: std::sync::LazyLock<base64::engine::Simd> =
     std::sync::LazyLock::new(|| base64::engine::Simd::standard(base64::engine::general_purpose::PAD));
-
-#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon"))))]
-static ENGINE: base64::engine::GeneralPurpose = base64::engine::general_purpose::STANDARD;
 
 /// How many characters `bytes` bytes take, without quotes.
 pub(crate) const fn len(bytes: usize) -> usize {
@@ -28,6 +30,10 @@ pub(crate) const fn len(bytes: usize) -> usize {
 /// If `out` is shorter than [`len`].
 #[inline]
 pub(crate) fn write(bytes: &[u8], out: &mut [u8]) -> usize {
+    if let Some(group) = group(bytes) {
+        out[..group.len()].copy_from_slice(&group);
+        return group.len();
+    }
     #[cfg(target_arch = "x86_64")]
     if let Some(written) = avx2::write(bytes, out) {
         return written;
@@ -44,6 +50,26 @@ pub(crate) fn write_some(bytes: &[u8], out: &mut [u8]) -> Progress {
         taken,
         written: write(&bytes[..taken], out),
     }
+}
+
+/// The text of one to three bytes.
+#[inline]
+const fn group(bytes: &[u8]) -> Option<[u8; 4]> {
+    const fn letter(bits: u8) -> u8 {
+        const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        ALPHABET[(bits & 63) as usize]
+    }
+    Some(match *bytes {
+        [a] => [letter(a >> 2), letter(a << 4), b'=', b'='],
+        [a, b] => [letter(a >> 2), letter(a << 4 | b >> 4), letter(b << 2), b'='],
+        [a, b, c] => [
+            letter(a >> 2),
+            letter(a << 4 | b >> 4),
+            letter(b << 2 | c >> 6),
+            letter(c),
+        ],
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

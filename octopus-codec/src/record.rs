@@ -25,16 +25,16 @@ pub(crate) struct NotUtf8;
 
 /// A record that was checked and is not written yet.
 #[derive(Debug)]
-pub(crate) struct Object<'a> {
-    record: Record<'a>,
+pub(crate) struct Object<'r, 'a> {
+    record: &'r Record<'a>,
     key: Part<'a>,
     value: Part<'a>,
 }
 
-impl<'a> Object<'a> {
+impl<'r, 'a> Object<'r, 'a> {
     /// Checks a record.
     #[inline]
-    pub(crate) fn new(record: Record<'a>, format: Format) -> Result<Self, NotUtf8> {
+    pub(crate) fn new(record: &'r Record<'a>, format: Format) -> Result<Self, NotUtf8> {
         Ok(Self {
             key: Part::new(record.key, format)?,
             value: Part::new(record.value, format)?,
@@ -44,19 +44,18 @@ impl<'a> Object<'a> {
 
     /// The bytes of the key and the value as they are in Kafka, null counting none: what `max_bytes` counts [FE-10].
     #[inline]
-    pub(crate) fn payload(&self) -> u64 {
-        let length = |part: Option<&[u8]>| part.map_or(0, |bytes| bytes.len() as u64);
-        length(self.record.key) + length(self.record.value)
+    pub(crate) fn payload(&self) -> usize {
+        self.record.key.map_or(0, <[u8]>::len) + self.record.value.map_or(0, <[u8]>::len)
     }
 
     /// No fewer bytes than the object's, found without looking into it.
     #[inline]
     pub(crate) fn most(&self, skeleton: &Skeleton) -> usize {
-        // What a header has around its name and its value, and the end of the value's base64.
+        // What a key, a value or a header has around it, or a null's bytes, and the end of base64.
         const AROUND: usize = 32;
-        let headers =
-            text::LONGEST * self.record.headers.as_bytes().len() + AROUND * self.record.headers.len();
-        skeleton.most() + self.key.most() + self.value.most() + headers
+        let headers = self.record.headers;
+        let bytes = self.payload() + headers.as_bytes().len();
+        skeleton.most() + text::LONGEST * bytes + AROUND * (headers.len() + 2)
     }
 
     /// The bytes of the object.
@@ -82,7 +81,7 @@ impl<'a> Object<'a> {
     }
 
     /// Writes the whole object.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(&self, skeleton: &mut Skeleton, out: &mut Out<'_>) {
         if let Part::Null = self.key {
             skeleton.write_null_head(out);
@@ -189,18 +188,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// No fewer than those, found without looking into it.
-    #[inline]
-    const fn most(&self) -> usize {
-        match *self {
-            Self::Null => NULL.len(),
-            Self::Binary(bytes) => base64::len(bytes.len()) + 2,
-            Self::Json(bytes) => bytes.len(),
-            Self::Text(bytes) => text::LONGEST * bytes.len() + 2,
-        }
-    }
-
-    #[inline]
+    #[inline(always)]
     fn write(&self, buffer: Option<&Bytes>, out: &mut Out<'_>) {
         match *self {
             Self::Null => out.bytes(NULL),

@@ -151,7 +151,7 @@ impl Reply {
                     break End::Part;
                 }
             };
-            let Ok(object) = Object::new(record, self.format) else {
+            let Ok(object) = Object::new(&record, self.format) else {
                 if self.length > 0 {
                     break End::Part;
                 }
@@ -170,9 +170,9 @@ impl Reply {
     }
 
     /// Puts an object into the reply; whether it has room.
-    fn put(&mut self, skeleton: &mut Skeleton, object: &Object<'_>) -> bool {
+    fn put(&mut self, skeleton: &mut Skeleton, object: &Object<'_, '_>) -> bool {
         let is_first = self.length == 0;
-        let payload = self.payload + object.payload();
+        let payload = self.payload + object.payload() as u64;
         if !is_first && self.max_bytes.is_some_and(|most| payload >= most.get()) {
             return false;
         }

@@ -8,7 +8,7 @@ mod avx2;
 mod block;
 mod lossy;
 
-use block::{BLOCK, specials};
+use block::{BLOCK, HALF, half_specials, specials};
 pub(crate) use lossy::{lossy_len, lossy_write, lossy_write_some};
 
 use crate::reply::Progress;
@@ -190,24 +190,22 @@ pub(crate) fn copy(bytes: &[u8], out: &mut [u8]) {
 }
 
 /// How many bytes at the start stand in a JSON string as they are.
+#[inline]
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     let mut at = 0;
-    // Most strings are short: a few words first, then blocks.
-    while let Some(word) = bytes[at..].first_chunk::<8>() {
+    while let Some(half) = bytes[at..].first_chunk::<HALF>() {
+        let specials = half_specials(half);
+        if specials != 0 {
+            return at + specials.trailing_zeros() as usize;
+        }
+        at += HALF;
+    }
+    if let Some(word) = bytes[at..].first_chunk::<8>() {
         let special = lowest_special(u64::from_le_bytes(*word));
         if special != 0 {
             return at + special.trailing_zeros() as usize / 8;
         }
         at += 8;
-        if at == BLOCK {
-            while let Some(block) = bytes[at..].first_chunk::<BLOCK>() {
-                let specials = specials(block);
-                if specials != 0 {
-                    return at + specials.trailing_zeros() as usize;
-                }
-                at += BLOCK;
-            }
-        }
     }
     at + bytes[at..].iter().take_while(|&&byte| added(byte) == 0).count()
 }

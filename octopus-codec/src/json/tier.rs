@@ -9,7 +9,7 @@ use super::scalar;
 /// A way of checking whether a text is JSON. All give the same verdict on every text; they differ in speed.
 ///
 /// [`is_json`](crate::is_json) takes the fastest one for the text's length, or always the one that the environment
-/// variable `OCTOPUS_SIMD` names, `avx2` or `scalar`; with `scalar` base64 and escapes are made without vectors, too.
+/// variable `OCTOPUS_SIMD` names, `avx2` or `scalar`; with `scalar` base64 and escapes are made without AVX2, too.
 /// The variable is read once. A value that is no tier's name, and
 /// a tier that the machine lacks, count as none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

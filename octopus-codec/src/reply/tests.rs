@@ -321,7 +321,8 @@ proptest! {
         for record in &records[..good] {
             let mut log = Log::of(vec![record.clone()]);
             let mut skeleton = Skeleton::new(&partition(0));
-            let object = Object::new(log.next().unwrap().unwrap(), format).unwrap();
+            let record = log.next().unwrap().unwrap();
+            let object = Object::new(&record, format).unwrap();
             let mut pieces = Pieces::default();
             pieces.write(|out| object.write(&mut skeleton, out));
             let length = object.measure(&skeleton);

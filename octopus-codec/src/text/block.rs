@@ -2,21 +2,28 @@
 
 /// The bytes of a block.
 pub(super) const BLOCK: usize = 32;
+/// The bytes of half a block.
+pub(super) const HALF: usize = BLOCK / 2;
 
 /// A bit for each byte that is a quote, a backslash or a control character, the first byte's lowest.
+#[inline]
+pub(super) fn specials(block: &[u8; BLOCK]) -> u32 {
+    let (halves, _) = block.as_chunks();
+    half_specials(&halves[0]) | half_specials(&halves[1]) << HALF
+}
+
+/// [`specials`] of half a block.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "every machine of this kind has these vectors")]
-pub(super) fn specials(block: &[u8; BLOCK]) -> u32 {
-    let (halves, _) = block.as_chunks();
-    let [low, high] = [&halves[0], &halves[1]].map(|half| unsafe { half_specials(half) });
-    low | high << 16
+pub(super) fn half_specials(half: &[u8; HALF]) -> u32 {
+    unsafe { vector_specials(half) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "sse2")]
-fn half_specials(half: &[u8; BLOCK / 2]) -> u32 {
+fn vector_specials(half: &[u8; HALF]) -> u32 {
     use std::arch::x86_64::*;
 
     let (words, _) = half.as_chunks::<8>();
@@ -28,16 +35,24 @@ fn half_specials(half: &[u8; BLOCK / 2]) -> u32 {
     _mm_movemask_epi8(special).cast_unsigned()
 }
 
-/// A bit for each byte that is a quote, a backslash or a control character, the first byte's lowest.
+/// [`specials`] of half a block.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(super) fn specials(block: &[u8; BLOCK]) -> u32 {
-    let (words, _) = block.as_chunks::<8>();
+pub(super) fn half_specials(half: &[u8; HALF]) -> u32 {
+    let (words, _) = half.as_chunks::<8>();
     words.iter().rev().fold(0, |mask, word| {
-        // Each high bit moves to its place among the highest eight.
-        let bits = exact(u64::from_le_bytes(*word)) >> 7;
-        mask << 8 | (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+        mask << 8 | word_specials(u64::from_le_bytes(*word))
     })
+}
+
+/// A bit for each byte of the word that must be escaped.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+const fn word_specials(word: u64) -> u32 {
+    // Each high bit moves to its place among the highest eight.
+    let [.., bits] = (exact(word) >> 7)
+        .wrapping_mul(0x0102_0408_1020_4080)
+        .to_le_bytes();
+    bits as u32
 }
 
 /// The high bit of each byte of the word that must be escaped.
@@ -79,8 +94,11 @@ mod tests {
                 for fill in [b' ', 0x7f, 0xff, 0x80] {
                     let mut word = [fill; 8];
                     word[at] = byte;
-                    let expected = if special { 0x80 << (8 * at) } else { 0 };
-                    assert_eq!(exact(u64::from_le_bytes(word)), expected, "{byte} in {fill}");
+                    assert_eq!(
+                        word_specials(u64::from_le_bytes(word)),
+                        u32::from(special) << at,
+                        "{byte} in {fill}"
+                    );
                 }
             }
         }
