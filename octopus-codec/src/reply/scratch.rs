@@ -85,3 +85,50 @@ impl AsRef<[u8]> for Written {
         &self.scratch[..self.length]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(byte: u8, length: usize) -> Bytes {
+        let mut scratch = Scratch::take();
+        scratch[..length].fill(byte);
+        scratch.into_bytes(length)
+    }
+
+    #[test]
+    fn what_is_being_sent_is_not_written_over() {
+        let replies: Vec<_> = (0..8u8)
+            .map(|byte| (byte, written(byte, SENT + usize::from(byte))))
+            .collect();
+        // Those that are sent make room, the others stay as they are.
+        for (byte, reply) in replies {
+            drop((byte % 2 == 0).then(|| written(0xff, BYTES)));
+            assert_eq!(reply.len(), SENT + usize::from(byte));
+            assert!(reply.iter().all(|&written| written == byte));
+            let part = reply.slice(1..);
+            drop(reply);
+            drop(written(0xff, BYTES));
+            assert!(part.iter().all(|&written| written == byte));
+        }
+    }
+
+    #[test]
+    fn a_small_reply_keeps_no_buffer() {
+        let mut scratch = Scratch::take();
+        scratch[..5].copy_from_slice(b"small");
+        let buffer = scratch.as_ptr_range();
+        let small = scratch.into_bytes(5);
+        assert_eq!(small, &b"small"[..]);
+        assert!(!buffer.contains(&small.as_ptr()));
+    }
+
+    #[test]
+    fn few_buffers_are_kept() {
+        let taken: Vec<_> = (0..3 * KEPT).map(|_| Scratch::take()).collect();
+        drop(taken);
+        let kept = KEPT_BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(kept.len() <= KEPT, "{}", kept.len());
+        assert!(kept.iter().all(|buffer| buffer.len() == BYTES));
+    }
+}

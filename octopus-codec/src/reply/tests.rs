@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ::base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use log::{Log, Sent};
+use octopus_core::{Headers, Offset, Record};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::{Value, value::RawValue};
 
@@ -245,6 +246,42 @@ fn a_large_value_written_as_produced_is_not_copied() {
         assert_eq!(slice, value.as_bytes());
         assert!(buffer.as_ptr_range().contains(&slice.as_ptr()));
     }
+}
+
+/// [FE-03] a source that uses its memory again gives no buffer.
+#[test]
+fn a_large_value_of_memory_that_is_used_again_is_copied() {
+    let value = format!("[{}]", "1,".repeat(10_000) + "1");
+    let records = || vec![Sent::new(None, Some(value.as_bytes()), &[]); 2];
+    let mut log = Log::of(records());
+    log.shares = false;
+    let Some(Body::Whole(slices)) = pack(one_log(log), Format::Json, None).body else {
+        panic!("less than 2 MiB")
+    };
+    assert_eq!(slices.len(), 1);
+    let shared = text(pack(one(records()), Format::Json, None));
+    assert_eq!(slices[0], shared.as_bytes());
+}
+
+/// [FE-03] a slice of another buffer than the one that is given would be of the wrong bytes.
+#[test]
+fn only_a_value_that_lies_in_the_buffer_is_sent_as_a_slice_of_it() {
+    let value = format!("[{}]", "1,".repeat(10_000) + "1").into_bytes();
+    let other = Bytes::from(vec![b'x'; value.len()]);
+    let record = Record {
+        offset: Offset(0),
+        timestamp: 0,
+        key: None,
+        value: Some(&value),
+        headers: Headers::NONE,
+        buffer: Some(&other),
+    };
+    let object = Object::new(&record, Format::Json).unwrap();
+    let mut pieces = Pieces::default();
+    pieces.write(|out| object.write(&mut Skeleton::new(&partition(0)), out));
+    let slices = pieces.finish();
+    assert_eq!(slices.len(), 1);
+    assert!(slices[0].windows(value.len()).any(|written| written == value));
 }
 
 /// [RP-02]
