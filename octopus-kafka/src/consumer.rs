@@ -154,6 +154,16 @@ impl Consumer {
         self.inner.fetcher.is_damaged(at, position)
     }
 
+    /// Asks Kafka ahead for what the next poll will want, if this is its plan: the plan of the last one, moved behind what
+    /// was read. Where brokers are known to have more, their answers then come while the caller is busy with what it has.
+    /// It does so for a caller that polls again soon after it has read, and within a bound on memory for the whole
+    /// cluster; a poll with another plan drops it.
+    pub fn read_ahead(&self, plan: &FetchPlan) {
+        if self.inner.group().is_held() {
+            self.inner.fetcher.read_ahead(plan);
+        }
+    }
+
     /// As [`poll`](Self::poll); the turn's time also ends once `hurried` is ready. Records that it has by then are
     /// returned; what is still on its way is taken up by the next turn.
     ///

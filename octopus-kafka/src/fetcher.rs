@@ -1,9 +1,11 @@
 //! One turn of a fetch over all brokers: a sessionless Fetch to each leader in parallel. What has not answered when
 //! the turn ends is carried over to the next one.
 
+mod ahead;
 mod flight;
 mod harvest;
 mod kept;
+mod order;
 mod snag;
 
 use std::{
@@ -26,8 +28,10 @@ pub(crate) use self::kept::budget;
 #[cfg(feature = "testing")]
 pub(crate) use self::kept::taken;
 use self::{
-    flight::{Asked, Flight, KEPT_FOR},
+    ahead::Ahead,
+    flight::{Asked, Flight, KEPT_FOR, Wait},
     kept::{Kept, Source},
+    order::Order,
     snag::Snags,
 };
 use crate::{
@@ -72,7 +76,9 @@ pub(crate) struct Fetcher {
     /// a quota may be a client id's.
     throttled: Mutex<BTreeMap<BrokerId, Instant>>,
     snags: Mutex<Snags>,
-    /// What all consumers of the cluster may keep.
+    ahead: Mutex<Ahead>,
+    order: Mutex<Order>,
+    /// What all consumers of the cluster may keep and read ahead.
     budget: Arc<Semaphore>,
 }
 
@@ -139,6 +145,8 @@ impl Fetcher {
             flights: Mutex::default(),
             throttled: Mutex::default(),
             snags: Mutex::default(),
+            ahead: Mutex::default(),
+            order: Mutex::default(),
             budget,
         }
     }
@@ -273,6 +281,8 @@ impl Fetcher {
         lock(&self.shared.starts).keep(&names);
         lock(&self.shared.kept).only(&names);
         lock(&self.snags).only(&names);
+        lock(&self.ahead).begin(&names, now);
+        lock(&self.order).only(&names);
         let mut changes = self.shared.changes.watch();
         loop {
             changes.mark_seen();
@@ -354,7 +364,7 @@ impl Fetcher {
         self.look_for(asks);
         let mut alone = BTreeSet::new();
         for (broker, asked) in &mut by_leader {
-            asked.sort_by_key(|asked| lock(&self.snags).is_damaged(&asked.topic, asked.position.offset));
+            self.sort(asked);
             let is_suspect =
                 |asked: &&Asked| lock(&self.snags).is_suspect(&asked.topic, asked.position.offset);
             if let Some(suspect) = asked.iter().find(is_suspect) {
@@ -389,15 +399,11 @@ impl Fetcher {
                 };
                 let pace = turn.asked.remove(&broker).map_or(PACE, |(_, pace)| pace);
                 turn.asked.insert(broker, (now, pace));
-                let flight = Flight::start(
-                    &self.resolver.cluster,
-                    &self.resolver.group.client_id,
-                    broker,
-                    asked,
+                let wait = Wait {
                     min_bytes,
-                    max_wait,
-                    &self.shared,
-                );
+                    most: max_wait,
+                };
+                let flight = Flight::start(&self.resolver, broker, asked, wait, None, &self.shared);
                 flights.insert(broker, flight);
             }
         }
@@ -405,6 +411,14 @@ impl Fetcher {
             .iter()
             .any(|(topic, _)| lock(&self.shared.starts).is_pending(topic));
         !flights.is_empty() || waits || lock(&self.shared.look).busy
+    }
+
+    /// Puts partitions in the order in which a broker shall fill its answer.
+    fn sort(&self, asked: &mut [Asked]) {
+        asked.sort_by_key(|asked| {
+            let is_damaged = lock(&self.snags).is_damaged(&asked.topic, asked.position.offset);
+            (is_damaged, lock(&self.order).key(&asked.topic))
+        });
     }
 
     /// Once there are records: takes what other brokers answer within the grace. Behind records that the last reply

@@ -155,6 +155,13 @@ impl Starts {
         }
     }
 
+    /// Whether a topic of this id, held at `position`, is read from there without further ado.
+    pub(crate) fn stands(&self, topic: &str, position: Position, id: Uuid, leader_epoch: i32) -> bool {
+        !self.entries.contains_key(topic)
+            && self.ids.get(topic).is_some_and(|known| same(*known, id))
+            && !self.is_of_the_past(topic, position, leader_epoch)
+    }
+
     /// Whether it is known which topic of this name a position was taken in.
     pub(crate) fn is_known(&self, topic: &str) -> bool {
         self.ids.contains_key(topic)
@@ -188,15 +195,20 @@ impl Starts {
         leader_epoch: i32,
         instead_of: Option<Position>,
     ) -> Place {
-        let checked = self.checked.get(topic).copied();
-        let known = position
-            .leader_epoch
-            .map(|epoch| checked.unwrap_or(epoch).max(epoch));
-        if known.is_some_and(|known| known < leader_epoch) {
+        if self.is_of_the_past(topic, position, leader_epoch) {
             Place::Ask(self.ask(topic, instead_of, Sought::Check(position)))
         } else {
             Place::At(position)
         }
+    }
+
+    /// Whether the position was taken and last read under an earlier leader than this one.
+    fn is_of_the_past(&self, topic: &str, position: Position, leader_epoch: i32) -> bool {
+        let checked = self.checked.get(topic).copied();
+        let known = position
+            .leader_epoch
+            .map(|epoch| checked.unwrap_or(epoch).max(epoch));
+        known.is_some_and(|known| known < leader_epoch)
     }
 
     /// A position turned out not to be in the log: what to look for.

@@ -12,13 +12,13 @@ use kafka_protocol::{
     messages::BrokerId,
 };
 use octopus_core::{Error, Position, limits::FETCH_BYTES};
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{sync::OwnedSemaphorePermit, task::AbortHandle, time::Instant};
 use uuid::Uuid;
 
-use super::{Shared, lock};
+use super::{Resolver, Shared, lock};
 use crate::{
     api::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchedPartition},
-    cluster::{Cluster, Origin, TopicInfo},
+    cluster::{Origin, TopicInfo},
     error::Api,
 };
 
@@ -60,6 +60,15 @@ impl Asked {
     }
 }
 
+/// How long a broker may wait with its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wait {
+    /// For so many bytes,
+    pub(super) min_bytes: i32,
+    /// and for no longer than this.
+    pub(super) most: Duration,
+}
+
 /// What came of a Fetch, and on which connection.
 type Came = Result<(FetchResponse, Origin), crate::Error>;
 
@@ -67,9 +76,8 @@ type Came = Result<(FetchResponse, Origin), crate::Error>;
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) asked: Vec<Asked>,
-    min_bytes: i32,
     since: Instant,
-    max_wait: Duration,
+    wait: Wait,
     answer: Arc<Mutex<Answer>>,
     task: AbortHandle,
 }
@@ -83,22 +91,23 @@ enum Answer {
 }
 
 impl Flight {
-    /// Sends a Fetch for these partitions, and counts a change when its answer came.
+    /// Sends a Fetch for these partitions, and counts a change when its answer came. `room` is what it has of a budget,
+    /// for as long as the answer may be kept.
     pub(super) fn start(
-        cluster: &Cluster,
-        client_id: &str,
+        resolver: &Resolver,
         broker: BrokerId,
         asked: Vec<Asked>,
-        min_bytes: i32,
-        max_wait: Duration,
+        wait: Wait,
+        room: Option<OwnedSemaphorePermit>,
         shared: &Arc<Shared>,
     ) -> Self {
-        let request = request(&asked, min_bytes, max_wait);
+        let request = request(&asked, wait);
         let answer = Arc::new(Mutex::new(Answer::Awaited));
-        let (cluster, client_id) = (cluster.clone(), client_id.to_owned());
+        let (cluster, client_id) = (resolver.cluster.clone(), resolver.group.client_id.clone());
         let (kept, shared) = (Arc::clone(&answer), Arc::clone(shared));
         let task = tokio::spawn(async move {
-            let deadline = Instant::now() + max_wait + ANSWER_WAIT;
+            let _room = room;
+            let deadline = Instant::now() + wait.most + ANSWER_WAIT;
             let came = cluster.fetch(broker, &client_id, &request, deadline).await;
             *lock(&kept) = Answer::Here(came);
             shared.changes.tell();
@@ -107,9 +116,8 @@ impl Flight {
         });
         Self {
             asked,
-            min_bytes,
             since: Instant::now(),
-            max_wait,
+            wait,
             answer,
             task: task.abort_handle(),
         }
@@ -122,7 +130,7 @@ impl Flight {
         let mut theirs: Vec<_> = asked.iter().map(by_topic).collect();
         ours.sort();
         theirs.sort();
-        self.min_bytes == min_bytes && ours == theirs && !matches!(*lock(&self.answer), Answer::Gone)
+        self.wait.min_bytes == min_bytes && ours == theirs && !matches!(*lock(&self.answer), Answer::Gone)
     }
 
     /// Whether the answer has not come yet.
@@ -138,7 +146,11 @@ impl Flight {
     /// Until when its answer is due if there are records: a broker that waits for some has said by its silence that it
     /// has none.
     pub(super) fn due(&self) -> Instant {
-        let time = if self.max_wait.is_zero() { AT_ONCE } else { SILENCE };
+        let time = if self.wait.most.is_zero() {
+            AT_ONCE
+        } else {
+            SILENCE
+        };
         self.since + time
     }
 
@@ -164,8 +176,8 @@ impl Drop for Flight {
 /// What an answer says of one partition.
 #[derive(Debug, PartialEq)]
 pub(super) enum What {
-    /// Its records, or none at present.
-    Records(Bytes),
+    /// Its records, or none at present, and where its log ends.
+    Records(Bytes, i64),
     /// The position is not in the log.
     OutOfRange,
     /// The broker is not its leader any more: this one is, since this epoch.
@@ -206,7 +218,7 @@ pub(super) fn sort(asked: &[Asked], response: FetchResponse) -> Vec<(Asked, What
             continue;
         };
         let what = match part.error_code.err() {
-            None => What::Records(part.records),
+            None => What::Records(part.records, part.high_watermark),
             Some(ResponseError::OffsetOutOfRange) => What::OutOfRange,
             Some(ResponseError::TopicAuthorizationFailed) => What::Failed(Error::KafkaUnauthorized),
             Some(ResponseError::UnknownTopicOrPartition | ResponseError::UnknownTopicId) => What::Stale,
@@ -231,7 +243,7 @@ fn named<'a>(part: &FetchedPartition, asked: &'a [Asked]) -> Option<&'a str> {
     asked.iter().find(is_it).map(|asked| &*asked.topic)
 }
 
-fn request(asked: &[Asked], min_bytes: i32, max_wait: Duration) -> FetchRequest {
+fn request(asked: &[Asked], wait: Wait) -> FetchRequest {
     let partitions = asked.iter().map(|asked| FetchPartition {
         topic: asked.topic.clone(),
         topic_id: asked.id,
@@ -241,8 +253,8 @@ fn request(asked: &[Asked], min_bytes: i32, max_wait: Duration) -> FetchRequest 
         partition_max_bytes: FETCH_BYTES,
     });
     FetchRequest {
-        max_wait_ms: i32::try_from(max_wait.as_millis()).unwrap_or(i32::MAX),
-        min_bytes,
+        max_wait_ms: i32::try_from(wait.most.as_millis()).unwrap_or(i32::MAX),
+        min_bytes: wait.min_bytes,
         max_bytes: FETCH_BYTES,
         partitions: partitions.collect(),
     }

@@ -70,14 +70,20 @@ impl Fetcher {
             cluster.learn((*id).into(), host, *port);
         }
         let mut end = End::Quiet;
-        for (asked, what) in flight::sort(&flight.asked, response) {
+        let sorted = flight::sort(&flight.asked, response);
+        lock(&self.order).came(sorted.iter().filter_map(|(asked, what)| match what {
+            What::Records(records, _) => Some((&*asked.topic, records.len())),
+            What::OutOfRange | What::Moved(..) | What::Stale | What::Failed(_) => None,
+        }));
+        for (asked, what) in sorted {
             let source = asked.source();
             let (topic, position) = (asked.topic, asked.position);
-            if end == End::Quiet && !matches!(&what, What::Records(records) if records.is_empty()) {
+            if end == End::Quiet && !matches!(&what, What::Records(records, _) if records.is_empty()) {
                 end = End::Told;
             }
             match what {
-                What::Records(records) => {
+                What::Records(records, end_offset) => {
+                    lock(&self.ahead).ends_at(&topic, end_offset);
                     lock(&self.shared.starts).read(&topic, asked.leader_epoch);
                     if lock(&self.snags).passed(&topic, position.offset) {
                         end = End::Soon;

@@ -26,6 +26,12 @@ pub(crate) fn budget() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(BUDGET_BYTES / PERMIT_BYTES))
 }
 
+/// Room for so many bytes, if there is.
+pub(super) fn room_for(bytes: usize, budget: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).ok()?;
+    Arc::clone(budget).try_acquire_many_owned(permits).ok()
+}
+
 /// The bytes of the budget that are taken.
 #[cfg(feature = "testing")]
 pub(crate) fn taken(budget: &Semaphore) -> usize {
@@ -68,6 +74,8 @@ struct Part {
     end: i64,
     records: Bytes,
     since: Instant,
+    /// The reply had no room for any of it.
+    is_whole: bool,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -90,28 +98,25 @@ impl Kept {
         else {
             return;
         };
-        let permits = u32::try_from(records.len().div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
-        if let Ok(permit) = Arc::clone(budget).try_acquire_many_owned(permits) {
+        if let Some(permit) = room_for(records.len(), budget) {
             let part = Part {
                 source,
                 from,
                 end,
                 records,
                 since: now,
+                is_whole: false,
                 _permit: permit,
             };
             self.parts.insert(topic.to_owned(), part);
         }
     }
 
-    /// The batches from this position on. Only for a position further on than the last one: reading from the same
-    /// place again may mean that what is kept is damaged.
+    /// The batches from this position on. Only for a position further on than the last one, unless the reply left all of
+    /// it out: reading from the same place again may mean that what is kept is damaged.
     pub(super) fn take(&mut self, topic: &str, source: Source, position: i64, now: Instant) -> Option<Bytes> {
         let part = self.parts.get_mut(topic)?;
-        let useful = part.source == source
-            && part.from < position
-            && position < part.end
-            && now < part.since + KEPT_FOR;
+        let useful = part.holds(source, position) && now < part.since + KEPT_FOR;
         let found = batches(&part.records).find(|(_, end)| useful && position < *end);
         let Some((start, _)) = found else {
             self.parts.remove(topic);
@@ -119,7 +124,22 @@ impl Kept {
         };
         part.from = position;
         part.since = now;
+        part.is_whole = false;
         Some(part.records.slice(start..))
+    }
+
+    /// A reply was made that leaves out what comes at this position, if delivered. Whether that is kept; if not, nothing of
+    /// the topic is.
+    pub(super) fn left_out(&mut self, topic: &str, source: Source, position: i64) -> bool {
+        let Some(part) = self.parts.get_mut(topic) else {
+            return false;
+        };
+        part.is_whole = part.from == position;
+        let has = part.holds(source, position);
+        if !has {
+            self.parts.remove(topic);
+        }
+        has
     }
 
     /// Keeps nothing of other topics than these.
@@ -142,6 +162,13 @@ impl Kept {
         self.parts.retain(|_, part| now < part.since + KEPT_FOR);
         self.is_swept = !self.parts.is_empty();
         self.is_swept
+    }
+}
+
+impl Part {
+    fn holds(&self, source: Source, position: i64) -> bool {
+        let is_read_on = self.from < position || self.is_whole && self.from == position;
+        self.source == source && is_read_on && position < self.end
     }
 }
 
@@ -206,11 +233,24 @@ mod tests {
     fn what_was_left_out_is_given_from_the_batch_that_holds_it() {
         let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
         kept.keep("t", LOG, 3, log(&[0, 10, 20]), &budget, now);
+        assert!(kept.left_out("t", LOG, 3));
+        assert_eq!(kept.take("t", LOG, 3, now), Some(log(&[0, 10, 20])));
         assert_eq!(kept.take("t", LOG, 5, now), Some(log(&[0, 10, 20])));
         assert_eq!(kept.take("t", LOG, 10, now), Some(log(&[10, 20])));
         assert_eq!(kept.take("t", LOG, 29, now), Some(log(&[20])));
         assert_eq!(kept.take("t", LOG, 30, now), None, "all was read");
         assert_eq!(budget.available_permits(), BUDGET_BYTES / PERMIT_BYTES);
+    }
+
+    /// [FE-11] what a reply has whole is let go of at once.
+    #[test]
+    fn what_a_reply_has_whole_is_not_kept() {
+        let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
+        kept.keep("t", LOG, 3, log(&[0, 10]), &budget, now);
+        assert!(kept.left_out("t", LOG, 12));
+        assert!(!kept.left_out("t", LOG, 20));
+        assert_eq!(budget.available_permits(), BUDGET_BYTES / PERMIT_BYTES);
+        assert!(!kept.left_out("t", LOG, 12));
     }
 
     /// [KF-21] what one leader had past the position, the next one may not have.
@@ -220,6 +260,7 @@ mod tests {
         for (position, log_then, after) in [
             (3, LOG, 0),
             (2, LOG, 0),
+            (10, LOG, 0),
             (5, ANEW, 0),
             (5, LED_ANEW, 0),
             (5, LOG, 2),

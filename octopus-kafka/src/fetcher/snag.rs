@@ -90,6 +90,11 @@ impl Snags {
         self.at(topic, offset) == Some(What::Damaged)
     }
 
+    /// Whether something stands in the way at this position.
+    pub(super) fn is_any(&self, topic: &str, offset: i64) -> bool {
+        self.at(topic, offset).is_some()
+    }
+
     /// What was read at this position is damaged; whether it was so before. If not, the connection that it came on is
     /// left, in case it was damaged on its way.
     pub(super) fn damaged(&mut self, topic: &str, offset: i64) -> bool {

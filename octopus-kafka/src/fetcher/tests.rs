@@ -51,7 +51,7 @@ fn sorted(partitions: Vec<FetchedPartition>) -> Vec<(String, What)> {
 }
 
 fn records(topic: &str, bytes: &'static [u8]) -> (String, What) {
-    (topic.to_owned(), What::Records(Bytes::from_static(bytes)))
+    (topic.to_owned(), What::Records(Bytes::from_static(bytes), 0))
 }
 
 /// [KF-19] [K24] nothing is taken of what was not asked for, and of each partition the first.

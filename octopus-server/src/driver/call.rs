@@ -161,7 +161,7 @@ async fn held(
 /// One turn of a fetch: polls, and packs what was found.
 async fn turn(
     consumer: &Consumer,
-    plan: FetchPlan,
+    mut plan: FetchPlan,
     within: Duration,
     hurried: impl Future<Output = ()>,
 ) -> Done {
@@ -179,7 +179,8 @@ async fn turn(
         .iter()
         .map(|(at, records)| (at.clone(), records.position()))
         .collect();
-    let packing = move || pack(parts, plan.format, plan.max_bytes);
+    let (format, max_bytes) = (plan.format, plan.max_bytes);
+    let packing = move || pack(parts, format, max_bytes);
     let packed = if is_heavy {
         match tokio::task::spawn_blocking(packing).await {
             Ok(packed) => packed,
@@ -196,6 +197,13 @@ async fn turn(
         not_utf8,
         faults,
     } = packed;
+    if body.is_some() {
+        // What the next fetch asks for, once this reply is delivered.
+        for (at, position) in started.iter().chain(&skipped).chain(&next) {
+            plan.advance(at, *position);
+        }
+        consumer.read_ahead(&plan);
+    }
     failed.extend(faults.into_iter().filter_map(|(partition, fault)| {
         // Damage may be of the way here, and gone when the records are fetched again.
         let begun = begun.iter().find(|(at, _)| *at == partition);

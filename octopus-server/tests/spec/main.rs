@@ -4,6 +4,7 @@
 
 mod accept;
 mod auto_commit;
+mod backlog;
 mod base_uri;
 mod callers;
 #[allow(dead_code, reason = "shared with other tests")]
