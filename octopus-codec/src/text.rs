@@ -260,7 +260,7 @@ static FORMS: [[u8; FORM]; 256] = {
 
 /// The high bit of each byte of the word that is a quote, a backslash or a control character. The lowest one set
 /// is right; above it there may be wrong ones.
-const fn lowest_special(word: u64) -> u64 {
+pub(crate) const fn lowest_special(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const fn below(word: u64, limit: u64) -> u64 {
         word.wrapping_sub(ONES * limit) & !word

@@ -1,7 +1,7 @@
 //! The JSON check byte by byte.
 
 use super::nesting::{Kind, Nesting};
-use crate::text::plain;
+use crate::text::{lowest_special, plain};
 
 /// Whether this UTF-8 text is exactly one JSON value.
 pub(super) fn is_json(text: &[u8]) -> bool {
@@ -85,17 +85,40 @@ fn name(text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Behind the end of a string whose quote was read.
-fn string(text: &[u8], mut at: usize) -> Option<usize> {
+#[inline]
+fn string(text: &[u8], at: usize) -> Option<usize> {
+    // Most strings end within a word.
+    let special = lowest_special(word(text, at));
+    let end = at + special.trailing_zeros() as usize / 8;
+    if special != 0 && text.get(end) == Some(&b'"') {
+        return Some(end + 1);
+    }
+    long_string(text, end)
+}
+
+/// [`string`] from any place in it on.
+fn long_string(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
-        let rest = text.get(at..)?;
-        let clean = plain(rest);
-        at += clean
-            + match &rest[clean..] {
-                [b'"', ..] => return Some(at + clean + 1),
-                [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
-                [b'\\', b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|x| x.is_ascii_hexdigit()) => 6,
-                _ => return None,
-            };
+        at += plain(text.get(at..)?);
+        at += match &text[at..] {
+            [b'"', ..] => return Some(at + 1),
+            [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            [b'\\', b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|x| x.is_ascii_hexdigit()) => 6,
+            _ => return None,
+        };
+    }
+}
+
+/// The eight bytes from `at` on, the first one lowest; NULs stand in for those behind the end.
+#[inline]
+fn word(text: &[u8], at: usize) -> u64 {
+    if let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()) {
+        return u64::from_le_bytes(*word);
+    }
+    let missing = 8 - text.len().saturating_sub(at);
+    match text.last_chunk() {
+        Some(last) if missing < 8 => u64::from_le_bytes(*last) >> (8 * missing),
+        Some(_) | None => 0,
     }
 }
 
