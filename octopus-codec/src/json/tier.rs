@@ -81,7 +81,7 @@ impl Tier {
 }
 
 /// The bytes from which on blocks pay.
-pub(super) const LONG: usize = 128;
+pub(super) const LONG: usize = 80;
 
 #[cfg(test)]
 mod tests {
