@@ -99,19 +99,19 @@ impl<'r, 'a> Object<'r, 'a> {
         }
     }
 
-    /// The object between `before` and `after`, made in windows of at most `window` bytes. It owns what it reads:
-    /// slices of the record's buffer, or one copy where there is none.
+    /// The object between `before` and `after`, `length` bytes together, made in windows of at most `window` bytes. It
+    /// owns what it reads: slices of the record's buffer, or one copy where there is none.
     pub(crate) fn stream(
         &self,
         skeleton: &mut Skeleton,
         before: &'static [u8],
         after: &'static [u8],
+        length: usize,
         window: usize,
     ) -> Stream {
         let own =
             |bytes: &[u8]| slice(self.record.buffer, bytes).unwrap_or_else(|| Bytes::copy_from_slice(bytes));
-        let length = self.measure(skeleton);
-        let mut stream = Stream::new(before.len() + length + after.len(), window);
+        let mut stream = Stream::new(length, window);
         stream.raw(Bytes::from_static(before));
         stream.raw(Bytes::copy_from_slice(skeleton.head()));
         self.key.stream(own, &mut stream);

@@ -195,7 +195,8 @@ impl Reply {
         if length <= most {
             self.pieces.write(|out| write(skeleton, out));
         } else if is_first {
-            let stream = object.stream(skeleton, before, b"]", self.bounds.window);
+            let after = b"]";
+            let stream = object.stream(skeleton, before, after, length + after.len(), self.bounds.window);
             self.packed.body = Some(Body::Streamed(stream));
         } else {
             return false;
