@@ -1,15 +1,13 @@
-//! Packing replies, and what is done to their bytes beside what others do: the JSON check beside serde_json and
-//! simd-json, escapes beside serde_json, base64 beside the scalar engine of the crate base64, UTF-8 beside the standard
-//! library.
+//! Packing replies, and what is done to their bytes beside what others do: escapes beside serde_json, base64 beside the
+//! scalar engine of the crate base64, UTF-8 beside the standard library.
 
 use std::hint::black_box;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use octopus_benches::{Log, event, ratio};
-use octopus_codec::{is_json, is_utf8, pack, parts};
+use octopus_codec::{is_utf8, pack, parts};
 use octopus_core::{Format, TopicPartition};
-use serde::{Deserialize as _, de::IgnoredAny};
 
 const SIZES: [(&str, usize); 3] = [("100 B", 100), ("1 KiB", 1024), ("64 KiB", 64 * 1024)];
 
@@ -37,46 +35,6 @@ fn packing(criterion: &mut Criterion) {
                     BatchSize::LargeInput,
                 );
             });
-        }
-    }
-}
-
-/// Whether texts of one size are JSON; each candidate checks UTF-8 as well.
-fn checking(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("is_json");
-    for (label, size) in SIZES {
-        let texts: Vec<_> = (0..)
-            .map(|seed| event(seed, size))
-            .take(1024 * 1024 / size)
-            .collect();
-        group.throughput(Throughput::Bytes(
-            texts.iter().map(|text| text.len() as u64).sum(),
-        ));
-        group.bench_with_input(BenchmarkId::new("octopus", label), &texts, |bencher, texts| {
-            bencher.iter(|| assert!(texts.iter().all(|text| is_utf8(black_box(text)) && is_json(text))));
-        });
-        group.bench_with_input(BenchmarkId::new("serde_json", label), &texts, |bencher, texts| {
-            bencher.iter(|| assert!(texts.iter().all(|text| serde_accepts(black_box(text)))));
-        });
-        group.bench_with_input(BenchmarkId::new("simd-json", label), &texts, |bencher, texts| {
-            let mut buffers = simd_json::Buffers::default();
-            bencher.iter(|| {
-                assert!(texts.iter().all(|text| {
-                    // It parses in place, so each text is copied first.
-                    let mut copy = black_box(text).clone();
-                    simd_json::to_tape_with_buffers(&mut copy, &mut buffers).is_ok()
-                }));
-            });
-        });
-    }
-    group.finish();
-    for (label, _) in SIZES {
-        for theirs in ["serde_json", "simd-json"] {
-            ratio::print(
-                "is_json",
-                &format!("octopus/{label}"),
-                &format!("{theirs}/{label}"),
-            );
         }
     }
 }
@@ -174,13 +132,5 @@ fn decoding(criterion: &mut Criterion) {
     }
 }
 
-fn serde_accepts(text: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(text) else {
-        return false;
-    };
-    let mut reader = serde_json::Deserializer::from_str(text);
-    IgnoredAny::deserialize(&mut reader).is_ok() && reader.end().is_ok()
-}
-
-criterion_group!(benches, packing, checking, escaping, encoding, decoding);
+criterion_group!(benches, packing, escaping, encoding, decoding);
 criterion_main!(benches);

@@ -92,10 +92,11 @@ impl Records for Log {
 
 /// Numbers that look random and are the same in every run (splitmix64).
 #[derive(Debug)]
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    const fn next(&mut self) -> u64 {
+    /// The next one.
+    pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
