@@ -20,8 +20,9 @@ pub use write::BatchWriter;
 /// stored [D-26].
 pub const MAX_RECORD_BYTES: usize = 2 * octopus_core::limits::RECORD_BYTES;
 
-/// The most bytes that one [`Reader`] unpacks; it ends early there, and the next fetch reads on [D-26].
+/// The most bytes that one [`Reader`] unpacks, and the rest of a block where blocks are unpacked whole; it ends early
+/// there, and the next fetch reads on [D-26].
 pub const MAX_INFLATED_BYTES: usize = 64 * 1024 * 1024;
 
-/// The bytes of an unpacked batch that are held at a time, unless one record is larger.
+/// The bytes of an unpacked batch that are held at a time, unless one record or one block is larger.
 pub const WINDOW_BYTES: usize = 64 * 1024;

@@ -46,13 +46,18 @@ impl Kit {
     }
 
     /// Keeps the kit for the next who takes one, but for what is larger than most need.
-    pub(super) fn give_back(mut self) {
+    pub(super) fn give_back(self) {
+        let kit = self.trimmed();
+        let over = idle().keep(kit);
+        drop(over); // Not under the lock.
+    }
+
+    fn trimmed(mut self) -> Self {
         if self.buffer.capacity() > LARGE + WINDOW_BYTES {
             self.buffer = Vec::new();
         }
         self.frames = self.frames.filter(|frames| frames.bytes() <= FRAMES_BYTES);
-        let over = idle().keep(self);
-        drop(over); // Not under the lock.
+        self
     }
 
     fn bytes(&self) -> usize {
@@ -83,7 +88,49 @@ impl Idle {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+    use crate::records::{Compression, inflate::Inflate};
+
+    /// A kit that has unpacked a frame which asks for a window of this size, as a power of two.
+    fn used(window_log: u32) -> Kit {
+        let mut zstd = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        zstd.window_log(window_log).unwrap();
+        zstd.write_all(b"text").unwrap();
+        zstd.flush().unwrap();
+        let packed = zstd.finish().unwrap().into();
+        let mut kit = Kit::default();
+        let mut stream = Inflate::open(Compression::Zstd, packed, &mut kit)
+            .unwrap()
+            .unwrap();
+        assert_eq!(stream.fill(&mut kit.buffer, 0, 100), Ok(4));
+        stream.close(&mut kit);
+        kit
+    }
+
+    #[test]
+    fn a_context_that_took_much_memory_does_not_wait() {
+        let usual = used(21);
+        assert!(usual.frames.as_ref().unwrap().bytes() > 2 << 20);
+        assert!(usual.trimmed().frames.is_some());
+        let large = used(27);
+        assert!(large.frames.as_ref().unwrap().bytes() > 128 << 20);
+        assert!(large.trimmed().frames.is_none());
+    }
+
+    #[test]
+    fn a_buffer_that_grew_for_a_block_does_not_wait() {
+        let kit = |length| Kit {
+            buffer: vec![0; length],
+            ..Kit::default()
+        };
+        assert_eq!(
+            kit(LARGE + WINDOW_BYTES).trimmed().buffer.len(),
+            LARGE + WINDOW_BYTES
+        );
+        assert_eq!(kit(4 << 20).trimmed().buffer.capacity(), 0);
+    }
 
     #[test]
     fn what_waits_is_bounded() {
