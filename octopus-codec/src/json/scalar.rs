@@ -99,7 +99,10 @@ fn string(text: &[u8], at: usize) -> Option<usize> {
 /// [`string`] from any place in it on.
 fn long_string(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
-        at += plain(text.get(at..)?);
+        // Where one escape stands, another one or the end is often next.
+        if !matches!(text.get(at), Some(b'\\' | b'"')) {
+            at += plain(text.get(at..)?);
+        }
         at += match &text[at..] {
             [b'"', ..] => return Some(at + 1),
             [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
