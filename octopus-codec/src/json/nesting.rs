@@ -70,6 +70,7 @@ impl Nesting {
 
     /// Opens the lowest `count` levels of `kinds`, whose other bits are clear, the lowest bit outermost, or `None`
     /// where the `left` bytes can't close all that is open. `count` is below 64.
+    #[cfg(any(test, target_arch = "x86_64"))]
     #[inline]
     pub(super) fn open_all(&mut self, kinds: u64, count: u32, left: usize) -> Option<()> {
         if self.depth() + count as usize > left {
@@ -93,6 +94,7 @@ impl Nesting {
 
     /// Closes `count` levels and says what they were, the innermost in the lowest bit, or `None` where fewer are
     /// open. `count` is from 1 to 63.
+    #[cfg(any(test, target_arch = "x86_64"))]
     #[inline]
     pub(super) fn close_all(&mut self, count: u32) -> Option<u64> {
         let kinds = if let Some(used) = self.used.checked_sub(count) {
