@@ -1,6 +1,10 @@
-//! A value that is text, as a string of a json reply; and a header's name, which may be anything.
+//! A value that is text, as a string of a json reply; a header's name, which may be anything; and the bytes as base64.
 
-use octopus_codec::{Body, is_json, pack};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use octopus_codec::{
+    Body, is_json, pack,
+    parts::{ROOM, encode_base64, escape, escaped_len},
+};
 use octopus_core::{Format, TopicPartition};
 use serde::Deserialize;
 
@@ -17,9 +21,17 @@ struct Header {
     name: String,
 }
 
-/// The input is the value and the name; both must be read back from the reply.
+/// Text of this many bytes is written in several blocks.
+const BLOCKS: usize = 200;
+
+/// The input is the value and the name; both must be read back from the reply. So must the text and the bytes, as they
+/// are and over and over, written into no more room than they take.
 pub fn check(data: &[u8]) {
     let lossy = String::from_utf8_lossy(data);
+    for times in [1, 2 + BLOCKS / (data.len() + 1)] {
+        escaped(&lossy.repeat(times));
+        encoded(&data.repeat(times));
+    }
     if is_json(lossy.as_bytes()) {
         return;
     }
@@ -37,4 +49,23 @@ pub fn check(data: &[u8]) {
     };
     assert_eq!(object.value, lossy);
     assert_eq!(object.headers[0].name, lossy);
+}
+
+fn escaped(text: &str) {
+    let length = escaped_len(text.as_bytes());
+    for room in [0, 1, ROOM] {
+        let mut out = vec![0; length + room].into_boxed_slice();
+        assert_eq!(escape(text.as_bytes(), &mut out), length);
+        let json = [b"\"", &out[..length], b"\""].concat();
+        assert_eq!(serde_json::from_slice::<String>(&json).expect("a string"), text);
+    }
+}
+
+fn encoded(bytes: &[u8]) {
+    let length = bytes.len().div_ceil(3) * 4;
+    for room in [0, 1, ROOM] {
+        let mut out = vec![0; length + room].into_boxed_slice();
+        assert_eq!(encode_base64(bytes, &mut out), length);
+        assert_eq!(BASE64_STANDARD.decode(&out[..length]).as_deref(), Ok(bytes));
+    }
 }
