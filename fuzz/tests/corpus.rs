@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path};
 
+use octopus_kafka::testing::reads;
+
 #[test]
 fn every_input_of_the_decompress_corpus_holds() {
     replay("decompress", octopus_fuzz::decompress::check);
@@ -15,6 +17,22 @@ fn every_input_of_the_engine_corpus_holds() {
 #[test]
 fn every_input_of_the_frame_corpus_holds() {
     replay("frame", octopus_fuzz::frame::check);
+}
+
+/// What is cut short in a way that no reader notices would be fuzzed as a refusal only.
+#[test]
+fn every_answer_of_the_frame_corpus_is_read_unless_it_is_hostile() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpora/frame");
+    for entry in fs::read_dir(folder).expect("the target's corpus") {
+        let file = entry.expect("a file");
+        let answer = fs::read(file.path()).expect("a readable file");
+        let [key, version, frame @ ..] = &answer[..] else {
+            panic!("a key, a version and an answer")
+        };
+        let name = file.file_name().into_string().expect("a name of letters");
+        let is_read = reads(i16::from(*key), i16::from(*version), frame.to_vec().into());
+        assert_eq!(is_read, !name.starts_with("hostile"), "{name}");
+    }
 }
 
 #[test]

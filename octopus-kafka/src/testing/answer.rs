@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
-    AlterUserScramCredentialsRequest, ApiKey, CreateAclsRequest, CreateTopicsRequest, DeleteAclsRequest,
-    DeleteTopicsRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
-    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-    OffsetForLeaderEpochRequest, ProduceRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
-    SyncGroupRequest,
+    AlterUserScramCredentialsRequest, ApiKey, ConsumerGroupHeartbeatRequest, CreateAclsRequest,
+    CreateTopicsRequest, DeleteAclsRequest, DeleteTopicsRequest, FindCoordinatorRequest, HeartbeatRequest,
+    InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::{HeaderVersion, Message, Request};
 
@@ -32,12 +32,14 @@ pub fn reads(api_key: i16, version: i16, frame: Bytes) -> bool {
     }
     let read = [
         one::<AlterUserScramCredentialsRequest>(),
+        one::<ConsumerGroupHeartbeatRequest>(),
         one::<CreateAclsRequest>(),
         one::<CreateTopicsRequest>(),
         one::<DeleteAclsRequest>(),
         one::<DeleteTopicsRequest>(),
         one::<FindCoordinatorRequest>(),
         one::<HeartbeatRequest>(),
+        one::<InitProducerIdRequest>(),
         one::<JoinGroupRequest>(),
         one::<LeaveGroupRequest>(),
         one::<ListOffsetsRequest>(),
