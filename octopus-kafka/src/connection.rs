@@ -44,7 +44,7 @@ const API_VERSIONS: i16 = 3;
 /// An open connection whose broker said which versions it speaks.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    requests: mpsc::UnboundedSender<Outgoing>,
+    requests: mpsc::UnboundedSender<Box<Outgoing>>,
     shared: Arc<Shared>,
     versions: Versions,
 }
@@ -84,7 +84,7 @@ struct State {
     lowered: BTreeMap<i16, i16>,
 }
 
-/// A request on its way to the writer.
+/// A request on its way to the writer. A channel has room for many of what it carries, so that is a box here.
 #[derive(Debug)]
 struct Outgoing {
     /// The whole frame; its correlation id is written when its turn comes.
@@ -253,13 +253,13 @@ impl Connection {
         self.shared.lock().asked.get_or_insert_with(Instant::now);
         // A caller in a hurry gives up; the broker is at fault only when it takes unusually long.
         let patience = deadline.max(Instant::now() + PATIENCE);
-        if let Err(unsent) = self.requests.send(Outgoing {
+        if let Err(unsent) = self.requests.send(Box::new(Outgoing {
             frame,
             deadline: patience,
             answer,
             throttle_at,
             hold,
-        }) {
+        })) {
             drop(unsent);
             self.shared.end();
             return Err(closed(

@@ -71,7 +71,7 @@ const LOOK_UP_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct Fetcher {
     pub(crate) resolver: Resolver,
     shared: Arc<Shared>,
-    flights: Mutex<BTreeMap<BrokerId, Flight>>,
+    flights: Mutex<Flights>,
     /// The brokers that said until when this consumer should leave them alone. Others of the service are asked still:
     /// a quota may be a client id's.
     throttled: Mutex<BTreeMap<BrokerId, Instant>>,
@@ -81,6 +81,9 @@ pub(crate) struct Fetcher {
     /// What all consumers of the cluster may keep and read ahead.
     budget: Arc<Semaphore>,
 }
+
+/// The Fetch on its way to each broker, in a box, since a map has room for many.
+type Flights = BTreeMap<BrokerId, Box<Flight>>;
 
 /// What its tasks in the background have a part in.
 #[derive(Debug, Default)]
@@ -404,7 +407,7 @@ impl Fetcher {
                     most: max_wait,
                 };
                 let flight = Flight::start(&self.resolver, broker, asked, wait, None, &self.shared);
-                flights.insert(broker, flight);
+                flights.insert(broker, Box::new(flight));
             }
         }
         let waits = topics

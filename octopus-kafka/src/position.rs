@@ -20,7 +20,8 @@ const FAILED_FOR: Duration = Duration::from_secs(1);
 /// The starts of one consumer's topics. A start that was found is kept until the consumer reads from it.
 #[derive(Debug, Default)]
 pub(crate) struct Starts {
-    entries: BTreeMap<String, Entry>,
+    /// In boxes: a map has room for many.
+    entries: BTreeMap<String, Box<Entry>>,
     /// The topic ids at which the positions were taken [D-22].
     ids: BTreeMap<String, Uuid>,
     /// The leader's epoch in which each position was last known to be of the leader's log.
@@ -215,7 +216,7 @@ impl Starts {
     pub(crate) fn out_of_range(&mut self, topic: &str, position: Position) -> Ask {
         let id = self.ids.get(topic).copied().unwrap_or_default();
         // A start that was just found is itself out of range: what it stood for still is.
-        let instead_of = match self.entries.get(topic) {
+        let instead_of = match self.entries.get(topic).map(|entry| &**entry) {
             Some(Entry {
                 instead_of,
                 found: Some(Ok(start)),
@@ -282,13 +283,13 @@ impl Starts {
         let before = same.and_then(|entry| entry.before);
         self.entries.insert(
             topic.to_owned(),
-            Entry {
+            Box::new(Entry {
                 instead_of,
                 anew: None,
                 before,
                 number,
                 found: None,
-            },
+            }),
         );
         Ask { number, sought }
     }

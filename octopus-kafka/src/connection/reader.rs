@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) async fn run<S: AsyncRead>(
     mut stream: ReadHalf<S>,
-    mut awaited: mpsc::UnboundedReceiver<Awaited>,
+    mut awaited: mpsc::UnboundedReceiver<Box<Awaited>>,
     most: usize,
     budget: Budget,
     shared: Arc<Shared>,
@@ -74,7 +74,7 @@ pub(super) async fn run<S: AsyncRead>(
     };
     let why = shared.poison(&why);
     awaited.close();
-    let lose = |request: Awaited, kind| {
+    let lose = |request: Box<Awaited>, kind| {
         shared.end();
         let _ = request.answer.send(Err(Lost {
             sent: true,

@@ -52,7 +52,7 @@ struct Session {
 
 /// A connection, as long as others hold it.
 struct Watched {
-    requests: mpsc::WeakUnboundedSender<Outgoing>,
+    requests: mpsc::WeakUnboundedSender<Box<Outgoing>>,
     shared: Arc<Shared>,
     versions: Versions,
 }

@@ -16,8 +16,8 @@ const JOINED: usize = 64 * 1024;
 
 pub(super) async fn run<S: AsyncWrite>(
     mut stream: WriteHalf<S>,
-    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
-    sent: mpsc::UnboundedSender<Awaited>,
+    mut outgoing: mpsc::UnboundedReceiver<Box<Outgoing>>,
+    sent: mpsc::UnboundedSender<Box<Awaited>>,
     shared: Arc<Shared>,
 ) {
     tokio::select! {
@@ -36,35 +36,35 @@ pub(super) async fn run<S: AsyncWrite>(
 /// Ends when there is no caller any more, or when the stream breaks.
 async fn send<S: AsyncWrite>(
     stream: &mut WriteHalf<S>,
-    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
-    sent: &mpsc::UnboundedSender<Awaited>,
+    outgoing: &mut mpsc::UnboundedReceiver<Box<Outgoing>>,
+    sent: &mpsc::UnboundedSender<Box<Awaited>>,
     shared: &Shared,
 ) {
     let mut correlation_id = 0i32;
     let mut joined = BytesMut::new();
     while let Some(first) = outgoing.recv().await {
         let mut next = Some(first);
-        while let Some(Outgoing {
-            mut frame,
-            deadline,
-            answer,
-            throttle_at,
-            hold,
-        }) = next.take()
-        {
+        while let Some(request) = next.take() {
+            let Outgoing {
+                mut frame,
+                deadline,
+                answer,
+                throttle_at,
+                hold,
+            } = *request;
             if answer.is_closed() {
                 // The caller left before a byte of it was sent.
                 shared.end();
             } else {
                 correlation_id = correlation_id.wrapping_add(1) & i32::MAX;
                 frame[CORRELATION_ID].copy_from_slice(&correlation_id.to_be_bytes());
-                let request = Awaited {
+                let request = Box::new(Awaited {
                     correlation_id,
                     deadline,
                     answer,
                     throttle_at,
                     _hold: hold,
-                };
+                });
                 if let Err(unheard) = sent.send(request) {
                     let why = shared.poison("its reader ended");
                     lose(unheard.0.answer, &why, shared);

@@ -111,7 +111,7 @@ impl Fetcher {
                 most: Duration::ZERO,
             };
             let flight = Flight::start(&self.resolver, broker, asked, wait, Some(room), &self.shared);
-            flights.insert(broker, flight);
+            flights.insert(broker, Box::new(flight));
         }
     }
 }

@@ -1,13 +1,11 @@
 //! What the answers of a turn come to.
 
-use std::collections::BTreeMap;
-
 use kafka_protocol::messages::BrokerId;
 use octopus_core::{Error, Position, TopicPartition};
 use tokio::time::Instant;
 
 use super::{
-    Fetcher, PACE, Part, Turn,
+    Fetcher, Flights, PACE, Part, Turn,
     flight::{self, Flight, What},
     lock,
 };
@@ -26,7 +24,7 @@ enum End {
 
 impl Fetcher {
     /// Takes the answers that came.
-    pub(super) fn harvest(&self, turn: &mut Turn<'_>, flights: &mut BTreeMap<BrokerId, Flight>) {
+    pub(super) fn harvest(&self, turn: &mut Turn<'_>, flights: &mut Flights) {
         let mut asks = Vec::new();
         flights.retain(|&broker, flight| {
             let Some(answer) = flight.take() else {
