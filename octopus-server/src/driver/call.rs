@@ -5,16 +5,17 @@ use std::{sync::Arc, time::Duration};
 use octopus_codec::{Body, Packed, pack};
 use octopus_core::{
     CallId, Effect, Error, Event, Fault, FetchPlan, Fetched, InstanceId, Open, Outcome, Records as _,
-    TopicName,
+    TopicName, limits::FETCH_BYTES,
 };
 use octopus_kafka::{Consumer, Polled, Signal};
 use tokio::{sync::Notify, task::AbortHandle};
 
 use super::{Driver, Opened};
 
-/// The bytes of records above which they are packed away from the threads that serve sockets, and so are those of which
-/// some unpack: a few hundred bytes may be a record of megabytes.
-const PACK_APART: usize = 128 * 1024;
+/// The bytes of records above which they are packed away from the threads that serve sockets: more than one broker's
+/// answer, which takes half a millisecond, and a tenth of that again to be handed over and back. So are those of which some
+/// unpack: a few hundred bytes may be a record of megabytes.
+const PACK_APART: usize = (FETCH_BYTES.unsigned_abs() as usize) + 64 * 1024;
 
 /// Starts a call. Its task tells the driver how it ended, also if it panics; an aborted one says nothing.
 pub(super) fn start(
