@@ -60,12 +60,14 @@ impl Scram {
     }
 
     pub(super) fn next(&mut self, answer: &[u8]) -> Result<Step, String> {
+        // Whatever is wrong with the answer, there is no second one in its place.
+        let stage = std::mem::replace(&mut self.stage, Stage::Nothing);
         if answer.len() > LONGEST {
             return Err("the broker's part of the sign-in is too long".to_owned());
         }
         let answer = std::str::from_utf8(answer)
             .map_err(|_| "the broker's part of the sign-in is no text".to_owned())?;
-        match std::mem::replace(&mut self.stage, Stage::Nothing) {
+        match stage {
             Stage::Salt => self.prove(answer).map(Step::Send),
             Stage::Proof(key, signed) => believe(&key, &signed, answer).map(|()| Step::Done),
             Stage::Nothing => Err("the broker goes on after the end of the sign-in".to_owned()),

@@ -115,6 +115,23 @@ fn a_challenge_that_does_not_fit_is_refused() {
     assert!(scram(Hash::Sha256, "user", "ours").next(extended).is_ok());
 }
 
+/// [ER-05] an answer that is no text, or too long, ends a sign-in as any other wrong one does.
+#[test]
+fn no_right_answer_follows_a_wrong_one() {
+    let challenge = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+    let proof = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+    for wrong in [&b"\xff"[..], &[b'v'; 4097], b"v=AA=="] {
+        let mut scram = scram(Hash::Sha256, "user", "rOprNGfwEbeRWgbNEkqO");
+        sent(scram.next(challenge.as_bytes()));
+        assert!(scram.next(wrong).is_err());
+        assert!(scram.next(proof.as_bytes()).is_err(), "{wrong:?}");
+
+        let mut scram = self::scram(Hash::Sha256, "user", "rOprNGfwEbeRWgbNEkqO");
+        assert!(scram.next(wrong).is_err());
+        assert!(scram.next(challenge.as_bytes()).is_err(), "{wrong:?}");
+    }
+}
+
 proptest::proptest! {
     /// Whatever a broker says, it is answered or refused; it is never believed without its proof.
     #[test]
