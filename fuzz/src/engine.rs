@@ -378,12 +378,12 @@ impl World {
 
     /// Every request is answered, and every instance closed by a shutdown in its time.
     fn come_to_rest(mut self) {
-        for _ in 0..2_000 {
+        for _ in 0..300 {
             if self.asked.is_empty() && self.sending.is_empty() && self.running.is_empty() {
                 break;
             }
             self.settle();
-            self.pass(Duration::from_millis(250));
+            self.pass(Duration::from_secs(2));
         }
         assert!(self.asked.is_empty(), "every request is answered");
         self.shut_down();
