@@ -418,9 +418,10 @@ impl Fetcher {
 
     /// Puts partitions in the order in which a broker shall fill its answer.
     fn sort(&self, asked: &mut [Asked]) {
+        let (snags, order) = (lock(&self.snags), lock(&self.order));
         asked.sort_by_key(|asked| {
-            let is_damaged = lock(&self.snags).is_damaged(&asked.topic, asked.position.offset);
-            (is_damaged, lock(&self.order).key(&asked.topic))
+            let is_damaged = snags.is_damaged(&asked.topic, asked.position.offset);
+            (is_damaged, order.key(&asked.topic))
         });
     }
 
