@@ -11,11 +11,12 @@
 #[cfg(feature = "rdkafka")]
 mod librdkafka;
 
-use std::{env, process, sync::Barrier, thread, time::Duration};
+use std::{process, sync::Barrier, thread, time::Duration};
 
 use anyhow::Result;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput, measurement::WallTime};
 use octopus_benches::{
+    Asked,
     client::{Instance, Whole},
     event_of, ratio,
     stand::{self, Kafka, Part},
@@ -48,11 +49,7 @@ fn main() -> Result<()> {
     if stand::play()? {
         return Ok(());
     }
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let is_whole = arguments.iter().any(|argument| argument == "--bench")
-        && !arguments.iter().any(|argument| argument == "--test");
-    let mut named = arguments.iter().filter(|argument| !argument.starts_with('-'));
-    let is_all = named.clone().next().is_none();
+    let asked = Asked::of_this_process();
     let mut kafka = Kafka::start()?;
     let mut criterion = Criterion::default()
         .warm_up_time(Duration::from_secs(1))
@@ -60,7 +57,7 @@ fn main() -> Result<()> {
         .sample_size(10)
         .configure_from_args();
     for (name, bytes, records) in VALUES {
-        let records = if is_whole { records } else { FEW };
+        let records = if asked.is_whole { records } else { FEW };
         for (packed, compression) in [
             ("none", Compression::None),
             ("lz4", Compression::Lz4),
@@ -71,12 +68,12 @@ fn main() -> Result<()> {
         }
     }
     let (name, bytes, records) = VALUES[1];
-    let records = if is_whole { records } else { FEW };
+    let records = if asked.is_whole { records } else { FEW };
     let log = Log::new(name.to_owned(), records, bytes, Compression::None);
     crowd(&mut criterion, &mut kafka, log)?;
-    if is_all || named.any(|name| name == "memory") {
+    if asked.wants("memory") {
         let log = Log::new(name.to_owned(), records, bytes, Compression::None);
-        memory(&mut kafka, log, if is_whole { MUCH } else { 0 })?;
+        memory(&mut kafka, log, if asked.is_whole { MUCH } else { 0 })?;
     }
     criterion.final_summary();
     Ok(())

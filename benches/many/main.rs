@@ -15,6 +15,7 @@ mod memory;
 use std::{env, time::Duration};
 
 use anyhow::Result;
+use octopus_benches::Asked;
 
 use self::{
     broker::{Child, Lateness},
@@ -37,20 +38,14 @@ fn main() -> Result<()> {
     if arguments.first().is_some_and(|first| first == broker::ROLE) {
         return broker::run(&arguments[1..]);
     }
-    let is_whole = arguments.iter().any(|argument| argument == "--bench")
-        && !arguments.iter().any(|argument| argument == "--test");
-    let named: Vec<&str> = arguments
-        .iter()
-        .map(String::as_str)
-        .filter(|argument| !argument.starts_with("--"))
-        .collect();
-    let crowds = match (is_whole, named.is_empty()) {
+    let asked = Asked::of_this_process();
+    let crowds = match (asked.is_whole, asked.names.is_empty()) {
         (false, _) => vec![SMALL],
         (true, true) => CROWDS.to_vec(),
-        (true, false) => named,
+        (true, false) => asked.names.iter().map(String::as_str).collect(),
     };
     for crowd in crowds {
-        measure(Shape::parse(crowd)?, is_whole)?;
+        measure(Shape::parse(crowd)?, asked.is_whole)?;
     }
     Ok(())
 }

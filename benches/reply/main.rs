@@ -10,10 +10,13 @@ mod kafka;
 mod produced;
 mod ready;
 
-use std::{env, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use octopus_benches::stand::{self, Kafka};
+use octopus_benches::{
+    Asked,
+    stand::{self, Kafka},
+};
 use tikv_jemallocator::Jemalloc;
 
 /// The allocator of `octopus-server`.
@@ -34,15 +37,12 @@ fn main() -> Result<()> {
     if stand::play()? {
         return Ok(());
     }
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let is_whole = arguments.iter().any(|argument| argument == "--bench")
-        && !arguments.iter().any(|argument| argument == "--test");
-    let named: Vec<&String> = arguments.iter().filter(|name| !name.starts_with('-')).collect();
+    let asked = Asked::of_this_process();
     let mut kafka = Kafka::start()?;
     tell(&format!("on {}", kafka.name()));
     for (name, measure) in PARTS {
-        if named.is_empty() || named.iter().any(|named| *named == name) {
-            measure(&mut kafka, is_whole)?;
+        if asked.wants(name) {
+            measure(&mut kafka, asked.is_whole)?;
             kafka.clear()?;
         }
     }

@@ -1,5 +1,6 @@
 //! What the benches share: data, a stand of processes, a client, and how two of them compare.
 
+mod asked;
 pub mod client;
 pub mod ratio;
 pub mod stand;
@@ -7,6 +8,7 @@ pub mod system;
 
 use std::fmt::Write as _;
 
+pub use asked::Asked;
 use bytes::Bytes;
 use octopus_core::{Fault, Headers, Offset, Position, Record, Records};
 
