@@ -78,6 +78,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
+    use crate::reply::in_rooms;
 
     /// [FE-02]
     #[test]
@@ -125,15 +126,7 @@ mod tests {
 
         #[test]
         fn pieces_make_the_text_of_the_whole(bytes in vec(any::<u8>(), 0..600), room in 4usize..90) {
-            let mut pieces = Vec::new();
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                let mut out = vec![b'-'; room];
-                let Progress { taken, written } = write_some(rest, &mut out);
-                prop_assert!(taken > 0);
-                pieces.extend_from_slice(&out[..written]);
-                rest = &rest[taken..];
-            }
+            let pieces = in_rooms(&bytes, room, write_some);
             prop_assert_eq!(pieces, STANDARD.encode(&bytes).into_bytes());
         }
     }

@@ -13,6 +13,8 @@ use octopus_core::{
     Fault, Format, Position, Records, TopicPartition,
     limits::{REPLY_BYTES, WINDOW_BYTES},
 };
+#[cfg(test)]
+pub(crate) use out::in_rooms;
 pub(crate) use out::{Out, Progress};
 pub use stream::Stream;
 

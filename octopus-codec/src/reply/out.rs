@@ -69,3 +69,21 @@ impl<'a> Out<'a> {
         self.shares.push((self.at, bytes));
     }
 }
+
+/// What `write_some` makes of all of `rest` in rooms of this size, one behind the other.
+#[cfg(test)]
+pub(crate) fn in_rooms(
+    mut rest: &[u8],
+    room: usize,
+    write_some: impl Fn(&[u8], &mut [u8]) -> Progress,
+) -> Vec<u8> {
+    let mut pieces = Vec::new();
+    while !rest.is_empty() {
+        let mut out = vec![b'-'; room];
+        let Progress { taken, written } = write_some(rest, &mut out);
+        assert!(taken > 0);
+        pieces.extend_from_slice(&out[..written]);
+        rest = &rest[taken..];
+    }
+    pieces
+}

@@ -1,6 +1,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
+use crate::reply::in_rooms;
 
 /// All of a text, written where there is that much room and no more, and where there is plenty.
 fn written(text: &[u8]) -> Vec<u8> {
@@ -110,15 +111,7 @@ proptest! {
 
     #[test]
     fn pieces_make_the_whole(text in text(), room in 6usize..400) {
-        let mut pieces = Vec::new();
-        let mut rest = text.as_bytes();
-        while !rest.is_empty() {
-            let mut out = vec![b'-'; room];
-            let Progress { taken, written } = write_some(rest, &mut out);
-            prop_assert!(taken > 0);
-            pieces.extend_from_slice(&out[..written]);
-            rest = &rest[taken..];
-        }
+        let pieces = in_rooms(text.as_bytes(), room, write_some);
         prop_assert_eq!(pieces, written(text.as_bytes()));
     }
 
@@ -140,15 +133,7 @@ proptest! {
         let mut out = vec![b'-'; whole.len()];
         prop_assert_eq!(lossy_write(&bytes, &mut out), whole.len());
         prop_assert_eq!(&out, &whole);
-        let mut pieces = Vec::new();
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            let mut out = vec![b'-'; room];
-            let Progress { taken, written } = lossy_write_some(rest, &mut out);
-            prop_assert!(taken > 0);
-            pieces.extend_from_slice(&out[..written]);
-            rest = &rest[taken..];
-        }
+        let pieces = in_rooms(&bytes, room, lossy_write_some);
         prop_assert_eq!(pieces, whole);
     }
 }
