@@ -96,7 +96,8 @@ fn target_directory() -> Option<PathBuf> {
     Some(metadata.target_directory)
 }
 
-/// When this process started, to a hundredth of a second; without a system that tells, the beginning of time.
+/// When this process started or up to three hundredths of a second before; without a system that tells, the beginning of
+/// time. No file that this process writes is older.
 fn started() -> SystemTime {
     let age = || {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
@@ -105,7 +106,9 @@ fn started() -> SystemTime {
         let start: f64 = fields.split_whitespace().nth(19)?.parse().ok()?;
         let uptime = fs::read_to_string("/proc/uptime").ok()?;
         let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
-        Duration::try_from_secs_f64(uptime - start / TICKS).ok()
+        // Both are rounded down, so that their difference may be a tick too small, and below zero in the first one. The
+        // time of a file may be a tick old too.
+        Duration::try_from_secs_f64((uptime - start / TICKS).max(0.0) + 2.0 / TICKS).ok()
     };
     age()
         .and_then(|age| SystemTime::now().checked_sub(age))
@@ -174,8 +177,16 @@ mod tests {
 
     #[test]
     fn this_process_started_before_now_and_not_long_ago() {
-        let age = SystemTime::now().duration_since(started()).unwrap();
+        let started = started();
+        let age = SystemTime::now().duration_since(started).unwrap();
         assert!(age < Duration::from_secs(3600), "{age:?}");
+    }
+
+    #[test]
+    fn a_file_that_this_process_writes_is_not_from_before_its_start() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let written = file.as_file().metadata().unwrap().modified().unwrap();
+        assert!(written >= started(), "{written:?}");
     }
 
     #[test]
