@@ -6,7 +6,7 @@ use std::hint::black_box;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use octopus_benches::{Log, event, ratio};
-use octopus_codec::{is_utf8, pack, parts};
+use octopus_codec::{is_json, is_utf8, pack, parts};
 use octopus_core::{Format, TopicPartition};
 
 const SIZES: [(&str, usize); 3] = [("100 B", 100), ("1 KiB", 1024), ("64 KiB", 64 * 1024)];
@@ -39,15 +39,56 @@ fn packing(criterion: &mut Criterion) {
     }
 }
 
-/// Texts as the inside of a JSON string, each measured and then written.
-fn escaping(criterion: &mut Criterion) {
+/// Lines as services log them.
+fn log_lines() -> String {
     let line = |i: u64| {
         let (second, id, took) = (i % 60, i * 7919, i * 37 % 1000);
         format!("2030-01-31T12:00:{second:02}Z INFO handled path=\"/items/{id}\" status=200 took={took}ms\n")
     };
+    (0..10_000).map(line).collect()
+}
+
+/// What a value of a json reply is that turns out to be text and no JSON: found to be UTF-8, found to be no JSON, and
+/// measured as a string.
+fn classifying(criterion: &mut Criterion) {
+    let prose = "Nobody had expected \"that\": the café at the corner, closed since March, was open again,\n\
+                 and its owner stood behind the counter as if he had never left it. ";
+    let texts = [
+        ("log 1 KiB", log_lines(), 1024),
+        ("prose 8 MiB", prose.to_owned(), 8 * 1024 * 1024),
+    ];
+    let mut group = criterion.benchmark_group("classify");
+    for (label, text, size) in &texts {
+        let mut text: String = text.chars().cycle().take(*size).collect();
+        text.truncate(text.floor_char_boundary(*size));
+        let text = text.as_bytes();
+        assert!(is_utf8(text) && !is_json(text));
+        group.throughput(Throughput::Bytes(text.len() as u64));
+        group.bench_function(BenchmarkId::new("octopus", label), |bencher| {
+            bencher.iter(|| {
+                let text = black_box(text);
+                (is_utf8(text) && !is_json(text)).then(|| parts::escaped_len(text))
+            });
+        });
+        group.bench_function(BenchmarkId::new("from_utf8", label), |bencher| {
+            bencher.iter(|| std::str::from_utf8(black_box(text)).is_ok());
+        });
+    }
+    group.finish();
+    for (label, ..) in texts {
+        ratio::print(
+            "classify",
+            &format!("octopus/{label}"),
+            &format!("from_utf8/{label}"),
+        );
+    }
+}
+
+/// Texts as the inside of a JSON string, each measured and then written.
+fn escaping(criterion: &mut Criterion) {
     let texts = [
         ("ascii", "some words of plain text, ".to_owned()),
-        ("log", (0..10_000).map(line).collect()),
+        ("log", log_lines()),
         ("control", "\x01\x1f\x02\x0b\x10\0\x1b".to_owned()),
         ("dense", "\n\" \\\"\t".to_owned()),
     ];
@@ -132,5 +173,5 @@ fn decoding(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, packing, escaping, encoding, decoding);
+criterion_group!(benches, packing, classifying, escaping, encoding, decoding);
 criterion_main!(benches);
