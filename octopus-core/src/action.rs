@@ -3,8 +3,8 @@
 use std::{num::NonZeroU64, time::Duration};
 
 use crate::{
-    AutoOffsetReset, Error, Format, InstanceKey, Name, Namespace, Position, Settings, Subject, TopicName,
-    TopicPartition,
+    AutoOffsetReset, Error, Fetched, Format, InstanceKey, Name, Namespace, Position, Settings, Subject,
+    TopicName, TopicPartition,
 };
 
 /// A request, numbered by the driver.
@@ -155,6 +155,28 @@ impl FetchPlan {
             *at = Some(position);
         }
     }
+
+    /// The plan of the next turn, once the reply to what was fetched with this one is delivered and nothing else has
+    /// happened.
+    #[must_use]
+    pub fn after(&self, fetched: &Fetched) -> Self {
+        let mut next = self.clone();
+        let Fetched {
+            started,
+            skipped,
+            next: read,
+            cut,
+            ..
+        } = fetched;
+        for (at, position) in started.iter().chain(skipped).chain(read) {
+            next.advance(at, *position);
+        }
+        let cut = |(planned, _): &(_, _)| cut.as_ref() == Some(planned);
+        if let Some(place) = next.positions.iter().position(cut) {
+            next.positions[place..].rotate_left(1);
+        }
+        next
+    }
 }
 
 /// An end of a partition.
@@ -203,4 +225,36 @@ pub enum Reply {
     Empty,
     /// 200 with the body that this call packed.
     Records(CallId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// [FE-11] [FE-12]
+    #[test]
+    fn the_next_plan_goes_on_behind_what_was_read_and_the_first_one_of_a_cut_reply_comes_last() {
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|topic| TopicPartition::only(topic.into()));
+        let at = |offset| Some(Position::at(offset));
+        let plan = FetchPlan {
+            positions: vec![
+                (a.clone(), at(1)),
+                (b.clone(), at(2)),
+                (c.clone(), None),
+                (d.clone(), at(4)),
+            ],
+            ..FetchPlan::of([])
+        };
+        let mut fetched = Fetched {
+            started: vec![(c.clone(), Position::at(30))],
+            skipped: vec![(d.clone(), Position::at(40))],
+            next: vec![(b.clone(), Position::at(20))],
+            ..Fetched::default()
+        };
+        let read = [(a, at(1)), (b.clone(), at(20)), (c, at(30)), (d, at(40))];
+        assert_eq!(plan.after(&fetched).positions, read);
+        fetched.cut = Some(b);
+        let [a, b, c, d] = read;
+        assert_eq!(plan.after(&fetched).positions, [a, c, d, b]);
+    }
 }

@@ -14,7 +14,7 @@ use octopus_core::{
 };
 use tokio::time::Instant;
 
-pub use crate::fetcher::Polled;
+pub use crate::fetcher::{Polled, Room};
 use crate::{
     cluster::Cluster,
     fetcher::Fetcher,
@@ -136,7 +136,8 @@ impl Consumer {
 
     /// One turn of a fetch: it returns before its time only with records, when a position was replaced, when no partition
     /// can be read, or when the group's partitions are no longer this member's, of which [`Signal::Lost`] tells. What has
-    /// not come by then is taken up by the next turn, also where the future is dropped.
+    /// not come by then is taken up by the next turn, also where the future is dropped. There is one turn at a time: another
+    /// one begins when it has ended or its future is dropped.
     ///
     /// # Errors
     ///
@@ -157,11 +158,22 @@ impl Consumer {
     /// Asks Kafka ahead for what the next poll will want, if this is its plan: the plan of the last one, moved behind what
     /// was read. Where brokers are known to have more, their answers then come while the caller is busy with what it has.
     /// It does so for a caller that polls again soon after it has read, and within a bound on memory for the whole
-    /// cluster; a poll with another plan drops it.
-    pub fn read_ahead(&self, plan: &FetchPlan) {
-        if self.inner.group().is_held() {
-            self.inner.fetcher.read_ahead(plan);
-        }
+    /// cluster; a poll with another plan drops it. Whether records that such a poll will find are on their way now, or here.
+    pub fn read_ahead(&self, plan: &FetchPlan) -> bool {
+        self.inner.group().is_held() && self.inner.fetcher.read_ahead(plan)
+    }
+
+    /// Room for so many bytes that are made of records read ahead, if the bound on memory for what is read ahead has it.
+    #[must_use]
+    pub fn room_ahead(&self, bytes: usize) -> Option<Room> {
+        self.inner.fetcher.room(bytes)
+    }
+
+    /// Whether what a poll read of a partition from this position on is still what one would read: the partition is this
+    /// member's, its topic was not made anew, and it has no other leader, which may have other records.
+    #[must_use]
+    pub fn is_current(&self, at: &TopicPartition, position: Position) -> bool {
+        self.inner.group().is_held() && self.inner.fetcher.is_current(at, position)
     }
 
     /// As [`poll`](Self::poll); the turn's time also ends once `hurried` is ready. Records that it has by then are

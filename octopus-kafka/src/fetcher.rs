@@ -7,6 +7,7 @@ mod harvest;
 mod kept;
 mod order;
 mod snag;
+mod turn;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +17,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use kafka_protocol::messages::BrokerId;
 use octopus_core::{Error, FetchPlan, Position, TopicPartition};
 use tokio::{
@@ -24,15 +24,17 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
+pub use self::ahead::Room;
 pub(crate) use self::kept::budget;
 #[cfg(feature = "testing")]
 pub(crate) use self::kept::taken;
 use self::{
-    ahead::Ahead,
+    ahead::{Ahead, Behind},
     flight::{Asked, Flight, KEPT_FOR, Wait},
-    kept::{Kept, Source},
+    kept::{Kept, Rest, Source},
     order::Order,
     snag::Snags,
+    turn::{Part, Turn},
 };
 use crate::{
     changes::{self, Changes},
@@ -80,6 +82,8 @@ pub(crate) struct Fetcher {
     order: Mutex<Order>,
     /// What all consumers of the cluster may keep and read ahead.
     budget: Arc<Semaphore>,
+    /// Held by a turn, so that there is one at a time.
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// The Fetch on its way to each broker, in a box, since a map has room for many.
@@ -102,44 +106,6 @@ struct Look {
     busy: bool,
 }
 
-/// One turn.
-struct Turn<'a> {
-    plan: &'a FetchPlan,
-    /// When it ends.
-    end: Instant,
-    /// How long its answers are waited for.
-    limit: Instant,
-    parts: BTreeMap<String, Part>,
-    /// What can't be read at present.
-    failed: BTreeMap<String, Error>,
-    /// What a broker refused in this turn.
-    refused: BTreeMap<String, Error>,
-    /// The brokers asked in this turn, and when and after which wait they may be asked again.
-    asked: BTreeMap<BrokerId, (Instant, Pace)>,
-    /// A broker answered.
-    reached: bool,
-    /// It has records that the last reply left out.
-    left_out: bool,
-    /// A position was replaced, and is read from by the next turn.
-    moved: bool,
-}
-
-impl Turn<'_> {
-    /// Its time ends sooner: nothing more is asked, and what has not come is left to the next turn.
-    fn end_at(&mut self, now: Instant) {
-        self.end = self.end.min(now);
-        self.limit = self.limit.min(now);
-    }
-}
-
-/// What was read of one topic.
-struct Part {
-    position: Position,
-    records: Bytes,
-    /// Of which log it is, where it came from a broker just now.
-    fetched: Option<Source>,
-}
-
 impl Fetcher {
     pub(crate) fn new(resolver: Resolver, budget: Arc<Semaphore>) -> Self {
         Self {
@@ -151,6 +117,7 @@ impl Fetcher {
             ahead: Mutex::default(),
             order: Mutex::default(),
             budget,
+            turn: tokio::sync::Mutex::default(),
         }
     }
 
@@ -260,21 +227,13 @@ impl Fetcher {
         within: Duration,
         hurried: impl Future<Output = ()>,
     ) -> Result<Polled, Error> {
+        // One that was given up may not have ended yet.
+        let _turn = self.turn.lock().await;
         let mut hurried = pin!(hurried);
         let now = Instant::now();
         let end = now + within;
-        let mut turn = Turn {
-            plan,
-            end,
-            limit: if within <= MARGIN { now + LEAST_WAIT } else { end },
-            parts: BTreeMap::new(),
-            failed: BTreeMap::new(),
-            refused: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            reached: false,
-            left_out: false,
-            moved: false,
-        };
+        let limit = if within <= MARGIN { now + LEAST_WAIT } else { end };
+        let mut turn = Turn::new(plan, end, limit);
         let topics: Vec<(String, Option<Position>)> = plan
             .positions
             .iter()
@@ -322,6 +281,7 @@ impl Fetcher {
     fn advance(&self, turn: &mut Turn<'_>, topics: &[(String, Option<Position>)]) -> bool {
         let mut by_leader: BTreeMap<BrokerId, Vec<Asked>> = BTreeMap::new();
         let (mut asks, mut unknown) = (Vec::new(), BTreeSet::new());
+        let mut behind = Behind::default();
         turn.failed.clone_from(&turn.refused);
         for (topic, position) in topics {
             let info = match self.resolver.cluster.known(topic) {
@@ -346,14 +306,14 @@ impl Fetcher {
                     turn.failed.insert(topic.clone(), Error::RecordUnreadable(at));
                 }
                 Place::At(position) => match info.leader {
-                    Some(_) if self.take_kept(turn, topic, position, Source::of(&info)) => {}
-                    Some(leader) if !turn.refused.contains_key(topic) => {
-                        by_leader
-                            .entry(leader)
-                            .or_default()
-                            .push(Asked::new(topic, position, &info));
-                    }
-                    Some(_) => {}
+                    Some(leader) => match self.take_kept(turn, topic, position, Source::of(&info)) {
+                        Some(rest) => behind.add(leader, topic, position, &info, &rest),
+                        None if turn.refused.contains_key(topic) => {}
+                        None => {
+                            let asked = Asked::new(topic, position, &info);
+                            by_leader.entry(leader).or_default().push(asked);
+                        }
+                    },
                     None => self.resolver.cluster.stale(topic),
                 },
                 Place::Moved => turn.moved = true,
@@ -378,9 +338,9 @@ impl Fetcher {
         let mut flights = lock(&self.flights);
         let min_bytes = turn.plan.min_bytes;
         flights.retain(|broker, flight| {
-            by_leader
-                .get(broker)
-                .is_some_and(|asked| flight.is_for(asked, min_bytes))
+            let asked = by_leader.get(broker).map(Vec::as_slice);
+            let asked = asked.or_else(|| behind.of(*broker));
+            asked.is_some_and(|asked| flight.is_for(asked, min_bytes))
         });
         self.harvest(turn, &mut flights);
         let now = Instant::now();
@@ -472,26 +432,22 @@ impl Fetcher {
             if let Some(error) = turn.failed.remove(&topic).or_else(|| turn.refused.remove(&topic)) {
                 polled.failed.push((at.clone(), error));
             }
-            if let Some(Part {
-                position,
-                records,
-                fetched,
-            }) = turn.parts.remove(&topic)
-            {
-                if let Some(source) = fetched {
-                    let records = records.clone();
-                    lock(&self.shared.kept).keep(
-                        &topic,
-                        source,
-                        position.offset,
-                        records,
-                        &self.budget,
-                        Instant::now(),
-                    );
+            let Some(part) = turn.parts.remove(&topic) else {
+                continue;
+            };
+            let (mut kept, from) = (lock(&self.shared.kept), part.position.offset);
+            match &part.fetched {
+                Some((source, records)) if part.kept.is_empty() => {
+                    kept.keep(&topic, *source, from, records, &self.budget, Instant::now());
                 }
-                polled.parts.push((at.clone(), Reader::new(records, position)));
+                Some((_, records)) => kept.keep_behind(&topic, records, &self.budget),
+                None => {}
             }
+            polled
+                .parts
+                .extend(part.into_reader().map(|reader| (at.clone(), reader)));
         }
+        self.read_on(turn.plan);
         self.sweep();
         let nothing = polled.started.is_empty() && polled.failed.is_empty() && polled.parts.is_empty();
         let idle = turn.plan.positions.is_empty();
@@ -501,22 +457,24 @@ impl Fetcher {
         Ok(polled)
     }
 
-    /// Reads what the last reply left out, if it was kept.
-    fn take_kept(&self, turn: &mut Turn<'_>, topic: &str, position: Position, source: Source) -> bool {
+    /// Reads what the last reply left out, if it was kept, and says what there is of it.
+    fn take_kept(
+        &self,
+        turn: &mut Turn<'_>,
+        topic: &str,
+        position: Position,
+        source: Source,
+    ) -> Option<Rest> {
         let kept = lock(&self.shared.kept).take(topic, source, position.offset, Instant::now());
-        let Some(records) = kept else {
-            return false;
-        };
+        let (records, rest) = kept?;
         turn.left_out = true;
-        turn.parts.insert(
-            topic.to_owned(),
-            Part {
-                position,
-                records,
-                fetched: None,
-            },
-        );
-        true
+        let part = Part {
+            position,
+            kept: records,
+            fetched: None,
+        };
+        turn.parts.insert(topic.to_owned(), part);
+        Some(rest)
     }
 
     /// Has what is kept dropped in time, whether or not another turn comes.

@@ -70,7 +70,7 @@ mod versions;
 
 pub use cluster::{Cluster, NewTopic};
 pub use config::{Config, GroupProtocol};
-pub use consumer::{Consumer, Polled, Signal};
+pub use consumer::{Consumer, Polled, Room, Signal};
 pub use error::{Api, Error, Kind};
 pub use producer::Producer;
 pub use security::Security;

@@ -2,6 +2,8 @@
 
 mod call;
 mod delivery;
+mod reader;
+mod turn;
 
 use std::{
     collections::HashMap,
@@ -16,11 +18,11 @@ use octopus_core::{
     Action, CallId, Command, Config, Effect, Engine, Error, Event, InstanceId, InstanceKey, Namespace, Reply,
     RequestId,
 };
-use octopus_kafka::{Cluster, Consumer};
+use octopus_kafka::Cluster;
 use tokio::sync::{oneshot, watch};
 
-use self::call::Running;
 pub(crate) use self::delivery::Delivery;
+use self::{call::Running, reader::Reader};
 use crate::{clock::Clock, listener::Peer, topics::Topics};
 
 /// The one way into the engine. Clones share it.
@@ -53,7 +55,7 @@ struct State {
 #[derive(Clone)]
 struct Opened {
     namespace: Namespace,
-    consumer: Arc<Consumer>,
+    reader: Arc<Reader>,
 }
 
 /// The engine's answer to a request.

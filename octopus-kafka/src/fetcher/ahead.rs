@@ -7,16 +7,16 @@ use std::{
 };
 
 use kafka_protocol::messages::BrokerId;
-use octopus_core::{FetchPlan, limits::FETCH_BYTES};
-use tokio::time::Instant;
+use octopus_core::{FetchPlan, Position, TopicPartition, limits::FETCH_BYTES};
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::{
     Fetcher,
     flight::{Asked, Flight, Wait},
-    kept::{Source, room_for},
+    kept::{Rest, Source, room_for},
     lock,
 };
-use crate::cluster::Topic;
+use crate::cluster::{Topic, TopicInfo};
 
 /// How soon a turn must follow on the one before it, for a client to be one that reads a backlog and will soon want more.
 const SOON: Duration = Duration::from_secs(1);
@@ -30,6 +30,8 @@ pub(super) struct Ahead {
     read_at: Option<Instant>,
     /// The turn in hand followed soon.
     follows: bool,
+    /// The offsets that the last reply passed, where it was of one partition.
+    took: i64,
 }
 
 impl Ahead {
@@ -53,66 +55,184 @@ impl Ahead {
     }
 }
 
+/// What comes behind what is kept, by the broker that has it.
+#[derive(Default)]
+pub(super) struct Behind {
+    asked: BTreeMap<BrokerId, Vec<Asked>>,
+    /// Those with more kept of some partition than the next reply has room for.
+    full: BTreeSet<BrokerId>,
+}
+
+impl Behind {
+    /// A partition has this kept from its position on.
+    pub(super) fn add(
+        &mut self,
+        leader: BrokerId,
+        topic: &str,
+        position: Position,
+        info: &TopicInfo,
+        rest: &Rest,
+    ) {
+        if !rest.is_little {
+            self.full.insert(leader);
+        }
+        let end = Position {
+            offset: rest.end,
+            ..position
+        };
+        let asked = Asked::new(topic, end, info);
+        self.asked.entry(leader).or_default().push(asked);
+    }
+
+    /// What a broker is asked for ahead, if each of its partitions is nearly read up.
+    pub(super) fn of(&self, broker: BrokerId) -> Option<&[Asked]> {
+        let asked = self.asked.get(&broker)?;
+        (!self.full.contains(&broker)).then_some(asked)
+    }
+
+    fn into_asked(self) -> impl Iterator<Item = (BrokerId, Vec<Asked>)> {
+        let Self { asked, full } = self;
+        asked
+            .into_iter()
+            .filter(move |(broker, _)| !full.contains(broker))
+    }
+}
+
+/// Room of the budget for what is read ahead; free again when it is dropped.
+#[derive(Debug)]
+pub struct Room {
+    _permit: OwnedSemaphorePermit,
+}
+
 impl Fetcher {
     /// Asks for what the next turn will ask for, if it has this plan: of the brokers that are known to have more, and for
-    /// a client that reads on soon. What a reply has taken whole is let go of.
-    pub(crate) fn read_ahead(&self, plan: &FetchPlan) {
-        let now = Instant::now();
+    /// a client that reads on soon. What a reply has taken whole is let go of. Whether there is more on its way, or kept.
+    pub(crate) fn read_ahead(&self, plan: &FetchPlan) -> bool {
         let follows = {
             let mut ahead = lock(&self.ahead);
-            ahead.read_at = Some(now);
+            ahead.read_at = Some(Instant::now());
             ahead.follows
         };
         let mut by_leader: BTreeMap<BrokerId, Vec<Asked>> = BTreeMap::new();
-        let mut is_clear = follows;
+        let mut behind = Behind::default();
+        let (mut is_clear, mut comes) = (follows, false);
         for (at, position) in &plan.positions {
             let topic = self.resolver.names.topic(&at.topic);
             let info = match self.resolver.cluster.known(&topic) {
                 Some(Topic::Known(info)) => info,
                 Some(Topic::Missing | Topic::Denied) => continue,
-                None => return,
+                None => return false,
             };
-            let Some(position) = *position else { return };
-            if lock(&self.shared.kept).left_out(&topic, Source::of(&info), position.offset) {
-                continue;
-            }
-            let stands = lock(&self.shared.starts).stands(&topic, position, info.id, info.leader_epoch);
-            is_clear &= stands && !lock(&self.snags).is_any(&topic, position.offset);
-            if let Some(leader) = info.leader {
-                let asked = Asked::new(&topic, position, &info);
-                by_leader.entry(leader).or_default().push(asked);
+            let Some(position) = *position else { return false };
+            let left_out = {
+                let mut kept = lock(&self.shared.kept);
+                if let Some(from) = kept.from(&topic) {
+                    lock(&self.ahead).took = position.offset - from;
+                }
+                kept.left_out(&topic, Source::of(&info), position.offset)
+            };
+            is_clear &=
+                self.stands(&topic, position, &info) && !lock(&self.snags).is_any(&topic, position.offset);
+            let Some(leader) = info.leader else { continue };
+            match left_out {
+                Some(rest) => {
+                    comes = true;
+                    behind.add(leader, &topic, position, &info, &rest);
+                }
+                None => {
+                    let asked = Asked::new(&topic, position, &info);
+                    by_leader.entry(leader).or_default().push(asked);
+                }
             }
         }
         if !is_clear {
+            return false;
+        }
+        for (broker, asked) in behind.into_asked() {
+            by_leader.entry(broker).or_insert(asked);
+        }
+        for (broker, asked) in by_leader {
+            comes |= self.ask_ahead(broker, asked, plan.min_bytes);
+        }
+        comes
+    }
+
+    /// Asks for what comes behind what a turn has read, before it is known how far the reply will reach: if it reaches as far
+    /// as the last one, the next one will have room for what it leaves, and ask for just that. Only for a consumer of one
+    /// partition, since what others would ask for depends on the reply.
+    pub(super) fn read_on(&self, plan: &FetchPlan) {
+        let (follows, took) = {
+            let ahead = lock(&self.ahead);
+            (ahead.follows, ahead.took)
+        };
+        let [(at, Some(position))] = &*plan.positions else {
             return;
+        };
+        let topic = self.resolver.names.topic(&at.topic);
+        let end = lock(&self.shared.kept).end(&topic, position.offset);
+        let (Some(end), Some(Topic::Known(info))) = (end, self.resolver.cluster.known(&topic)) else {
+            return;
+        };
+        let is_clear = self.stands(&topic, *position, &info)
+            && !lock(&self.snags).is_any(&topic, position.offset)
+            && !lock(&self.snags).is_any(&topic, end);
+        let leaves_little = end - position.offset <= took.saturating_mul(2);
+        if let Some(leader) = info.leader.filter(|_| follows && leaves_little && is_clear) {
+            let end = Position {
+                offset: end,
+                ..*position
+            };
+            self.ask_ahead(leader, vec![Asked::new(&topic, end, &info)], plan.min_bytes);
         }
-        for (broker, mut asked) in by_leader {
-            let has_more = {
-                let ahead = lock(&self.ahead);
-                let mut asked = asked.iter();
-                asked.any(|asked| ahead.has_more(&asked.topic, asked.position.offset))
-            };
-            let is_left_alone = lock(&self.throttled)
-                .get(&broker)
-                .is_some_and(|until| *until > now);
-            if !has_more || is_left_alone {
-                continue;
-            }
-            let mut flights = lock(&self.flights);
-            if flights.contains_key(&broker) {
-                continue;
-            }
-            let Some(room) = room_for(FETCH_BYTES.unsigned_abs() as usize, &self.budget) else {
-                return;
-            };
-            self.sort(&mut asked);
-            let wait = Wait {
-                min_bytes: plan.min_bytes,
-                most: Duration::ZERO,
-            };
-            let flight = Flight::start(&self.resolver, broker, asked, wait, Some(room), &self.shared);
-            flights.insert(broker, Box::new(flight));
+    }
+
+    /// Asks a broker that is known to have more, if there is room for it. Whether that is on its way.
+    fn ask_ahead(&self, broker: BrokerId, mut asked: Vec<Asked>, min_bytes: i32) -> bool {
+        let has_more = {
+            let ahead = lock(&self.ahead);
+            let mut asked = asked.iter();
+            asked.any(|asked| ahead.has_more(&asked.topic, asked.position.offset))
+        };
+        let now = Instant::now();
+        let is_left_alone = lock(&self.throttled)
+            .get(&broker)
+            .is_some_and(|until| *until > now);
+        if !has_more || is_left_alone {
+            return false;
         }
+        let mut flights = lock(&self.flights);
+        if let Some(flight) = flights.get(&broker) {
+            return flight.is_for(&asked, min_bytes);
+        }
+        let Some(room) = room_for(FETCH_BYTES.unsigned_abs() as usize, &self.budget) else {
+            return false;
+        };
+        self.sort(&mut asked);
+        let wait = Wait {
+            min_bytes,
+            most: Duration::ZERO,
+        };
+        let flight = Flight::start(&self.resolver, broker, asked, wait, Some(room), &self.shared);
+        flights.insert(broker, Box::new(flight));
+        true
+    }
+
+    /// Room of the budget for so many bytes.
+    pub(crate) fn room(&self, bytes: usize) -> Option<Room> {
+        room_for(bytes, &self.budget).map(|permit| Room { _permit: permit })
+    }
+
+    /// Whether a partition is still read from this position without further ado.
+    pub(crate) fn is_current(&self, at: &TopicPartition, position: Position) -> bool {
+        let topic = self.resolver.names.topic(&at.topic);
+        match self.resolver.cluster.known(&topic) {
+            Some(Topic::Known(info)) => self.stands(&topic, position, &info),
+            Some(Topic::Missing | Topic::Denied) | None => false,
+        }
+    }
+
+    fn stands(&self, topic: &str, position: Position, info: &TopicInfo) -> bool {
+        lock(&self.shared.starts).stands(topic, position, info.id, info.leader_epoch)
     }
 }
 

@@ -5,9 +5,10 @@ use octopus_core::{Error, Position, TopicPartition};
 use tokio::time::Instant;
 
 use super::{
-    Fetcher, Flights, PACE, Part, Turn,
+    Fetcher, Flights, PACE,
     flight::{self, Flight, What},
     lock,
+    turn::{Part, Turn},
 };
 use crate::{api::fetch::FetchResponse, cluster::Origin, error::Kind, position::Ask};
 
@@ -76,6 +77,18 @@ impl Fetcher {
         for (asked, what) in sorted {
             let source = asked.source();
             let (topic, position) = (asked.topic, asked.position);
+            if let Some(part) = turn.parts.get_mut(&topic) {
+                // It was asked ahead for what comes behind what was kept. Whatever else it says is for the turn that asks there.
+                if let What::Records(records, end_offset) = what
+                    && !records.is_empty()
+                    && part.fetched.is_none()
+                {
+                    lock(&self.ahead).ends_at(&topic, end_offset);
+                    lock(&self.snags).came(&topic, origin);
+                    part.fetched = Some((source, records));
+                }
+                continue;
+            }
             if end == End::Quiet && !matches!(&what, What::Records(records, _) if records.is_empty()) {
                 end = End::Told;
             }
@@ -93,8 +106,8 @@ impl Fetcher {
                     lock(&self.snags).came(&topic, origin);
                     let part = Part {
                         position,
-                        records,
-                        fetched: Some(source),
+                        kept: Vec::new(),
+                        fetched: Some((source, records)),
                     };
                     turn.parts.insert(topic, part);
                 }

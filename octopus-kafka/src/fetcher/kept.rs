@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     sync::Arc,
 };
 
@@ -70,13 +71,29 @@ struct Part {
     source: Source,
     /// The position that it was last read from.
     from: i64,
-    /// The position behind it.
-    end: i64,
-    records: Bytes,
     since: Instant,
     /// The reply had no room for any of it.
     is_whole: bool,
+    /// Each from behind the one before it.
+    pieces: Vec<Piece>,
+}
+
+/// Whole batches that one answer brought.
+#[derive(Debug)]
+struct Piece {
+    /// The position behind them.
+    end: i64,
+    records: Bytes,
     _permit: OwnedSemaphorePermit,
+}
+
+/// What is kept of what comes at a position.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rest {
+    /// The position behind it.
+    pub(super) end: i64,
+    /// It is no more than what was read of it last: the next reply will have room for all of it.
+    pub(super) is_little: bool,
 }
 
 impl Kept {
@@ -86,60 +103,78 @@ impl Kept {
         topic: &str,
         source: Source,
         from: i64,
-        records: Bytes,
+        records: &Bytes,
         budget: &Arc<Semaphore>,
         now: Instant,
     ) {
         self.parts.remove(topic);
-        let Some(end) = batches(&records)
-            .map(|(_, end)| end)
-            .last()
-            .filter(|end| *end > from)
-        else {
-            return;
-        };
-        if let Some(permit) = room_for(records.len(), budget) {
+        if let Some(piece) = Piece::new(records, from, budget) {
             let part = Part {
                 source,
                 from,
-                end,
-                records,
                 since: now,
                 is_whole: false,
-                _permit: permit,
+                pieces: vec![piece],
             };
             self.parts.insert(topic.to_owned(), part);
         }
     }
 
+    /// Keeps what was read from behind what is kept as well, or nothing of the topic if there is no room for it.
+    pub(super) fn keep_behind(&mut self, topic: &str, records: &Bytes, budget: &Arc<Semaphore>) {
+        let Some(part) = self.parts.get_mut(topic) else {
+            return;
+        };
+        match Piece::new(records, part.end(), budget) {
+            Some(piece) => part.pieces.push(piece),
+            None => _ = self.parts.remove(topic),
+        }
+    }
+
     /// The batches from this position on. Only for a position further on than the last one, unless the reply left all of
     /// it out: reading from the same place again may mean that what is kept is damaged.
-    pub(super) fn take(&mut self, topic: &str, source: Source, position: i64, now: Instant) -> Option<Bytes> {
+    pub(super) fn take(
+        &mut self,
+        topic: &str,
+        source: Source,
+        position: i64,
+        now: Instant,
+    ) -> Option<(Vec<Bytes>, Rest)> {
         let part = self.parts.get_mut(topic)?;
-        let useful = part.holds(source, position) && now < part.since + KEPT_FOR;
-        let found = batches(&part.records).find(|(_, end)| useful && position < *end);
-        let Some((start, _)) = found else {
+        let is_fresh = now < part.since + KEPT_FOR;
+        let rest = part.rest(source, position).filter(|_| is_fresh);
+        let taken = rest.and_then(|rest| Some((part.pass(position)?, rest)));
+        if taken.is_none() {
             self.parts.remove(topic);
             return None;
-        };
+        }
         part.from = position;
         part.since = now;
         part.is_whole = false;
-        Some(part.records.slice(start..))
+        taken
     }
 
-    /// A reply was made that leaves out what comes at this position, if delivered. Whether that is kept; if not, nothing of
-    /// the topic is.
-    pub(super) fn left_out(&mut self, topic: &str, source: Source, position: i64) -> bool {
-        let Some(part) = self.parts.get_mut(topic) else {
-            return false;
-        };
+    /// A reply was made that leaves out what comes at this position, if delivered. What of that is kept; if nothing is,
+    /// nothing of the topic is.
+    pub(super) fn left_out(&mut self, topic: &str, source: Source, position: i64) -> Option<Rest> {
+        let part = self.parts.get_mut(topic)?;
         part.is_whole = part.from == position;
-        let has = part.holds(source, position);
-        if !has {
+        let rest = part.rest(source, position);
+        if rest.is_none() {
             self.parts.remove(topic);
         }
-        has
+        rest
+    }
+
+    /// The position that what is kept of a topic was last read from.
+    pub(super) fn from(&self, topic: &str) -> Option<i64> {
+        self.parts.get(topic).map(|part| part.from)
+    }
+
+    /// The position behind what is kept of a topic that was just read from this position.
+    pub(super) fn end(&self, topic: &str, from: i64) -> Option<i64> {
+        let part = self.parts.get(topic).filter(|part| part.from == from)?;
+        Some(part.end())
     }
 
     /// Keeps nothing of other topics than these.
@@ -166,14 +201,55 @@ impl Kept {
 }
 
 impl Part {
-    fn holds(&self, source: Source, position: i64) -> bool {
+    /// The position behind it.
+    fn end(&self) -> i64 {
+        self.pieces.last().map_or(self.from, |piece| piece.end)
+    }
+
+    /// What it has of this log from a position on.
+    fn rest(&self, source: Source, position: i64) -> Option<Rest> {
+        let end = self.end();
         let is_read_on = self.from < position || self.is_whole && self.from == position;
-        self.source == source && is_read_on && position < self.end
+        (self.source == source && is_read_on && position < end).then(|| Rest {
+            end,
+            is_little: end - position <= position - self.from,
+        })
+    }
+
+    /// Lets go of the pieces before this position, and says what comes from the batch on that holds it.
+    fn pass(&mut self, position: i64) -> Option<Vec<Bytes>> {
+        self.pieces.retain(|piece| position < piece.end);
+        let first = self.pieces.first()?;
+        let batch = batches(&first.records).find(|batch| position < batch.end)?;
+        let rest = self.pieces[1..].iter().map(|piece| piece.records.clone());
+        let first = first.records.slice(batch.bytes.start..);
+        Some(std::iter::once(first).chain(rest).collect())
     }
 }
 
-/// Where each whole batch of magic 2 starts in these bytes, and the position behind it.
-fn batches(bytes: &[u8]) -> impl Iterator<Item = (usize, i64)> {
+impl Piece {
+    /// The whole batches of an answer, if one of them has what comes at this position and there is room for them.
+    fn new(records: &Bytes, from: i64, budget: &Arc<Semaphore>) -> Option<Self> {
+        let last = batches(records).last().filter(|last| last.end > from)?;
+        let permit = room_for(records.len(), budget)?;
+        Some(Self {
+            end: last.end,
+            records: records.slice(..last.bytes.end),
+            _permit: permit,
+        })
+    }
+}
+
+/// A whole batch.
+struct Whole {
+    /// Where it lies.
+    bytes: Range<usize>,
+    /// The position behind it.
+    end: i64,
+}
+
+/// Each whole batch of magic 2 in these bytes, up to the first other one.
+fn batches(bytes: &[u8]) -> impl Iterator<Item = Whole> {
     let mut start = 0;
     std::iter::from_fn(move || {
         let head = bytes.get(start..)?.first_chunk::<27>()?;
@@ -187,7 +263,8 @@ fn batches(bytes: &[u8]) -> impl Iterator<Item = (usize, i64)> {
             return None;
         }
         let end = base.checked_add(i64::from(last_delta))?.checked_add(1)?;
-        Some((std::mem::replace(&mut start, next), end))
+        let bytes = std::mem::replace(&mut start, next)..next;
+        Some(Whole { bytes, end })
     })
 }
 
@@ -229,28 +306,63 @@ mod tests {
         out.freeze()
     }
 
+    fn took(kept: &mut Kept, source: Source, position: i64, now: Instant) -> Option<Vec<Bytes>> {
+        kept.take("t", source, position, now).map(|(records, _)| records)
+    }
+
     #[test]
     fn what_was_left_out_is_given_from_the_batch_that_holds_it() {
         let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
-        kept.keep("t", LOG, 3, log(&[0, 10, 20]), &budget, now);
-        assert!(kept.left_out("t", LOG, 3));
-        assert_eq!(kept.take("t", LOG, 3, now), Some(log(&[0, 10, 20])));
-        assert_eq!(kept.take("t", LOG, 5, now), Some(log(&[0, 10, 20])));
-        assert_eq!(kept.take("t", LOG, 10, now), Some(log(&[10, 20])));
-        assert_eq!(kept.take("t", LOG, 29, now), Some(log(&[20])));
-        assert_eq!(kept.take("t", LOG, 30, now), None, "all was read");
+        kept.keep("t", LOG, 3, &log(&[0, 10, 20]), &budget, now);
+        assert!(kept.left_out("t", LOG, 3).is_some());
+        assert_eq!(took(&mut kept, LOG, 3, now), Some(vec![log(&[0, 10, 20])]));
+        assert_eq!(took(&mut kept, LOG, 5, now), Some(vec![log(&[0, 10, 20])]));
+        assert_eq!(took(&mut kept, LOG, 10, now), Some(vec![log(&[10, 20])]));
+        assert_eq!(took(&mut kept, LOG, 29, now), Some(vec![log(&[20])]));
+        assert_eq!(took(&mut kept, LOG, 30, now), None, "all was read");
         assert_eq!(budget.available_permits(), BUDGET_BYTES / PERMIT_BYTES);
+    }
+
+    #[test]
+    fn what_was_read_behind_it_comes_behind_it() {
+        let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
+        let mut cut = log(&[0, 10, 20]);
+        cut.truncate(250);
+        kept.keep("t", LOG, 3, &cut, &budget, now);
+        assert_eq!(kept.end("t", 3), Some(20));
+        assert_eq!(kept.end("t", 4), None, "it was not read from there");
+        assert_eq!(took(&mut kept, LOG, 15, now), Some(vec![log(&[10])]));
+        kept.keep_behind("t", &log(&[20, 30]), &budget);
+        assert_eq!(kept.end("t", 15), Some(40));
+        let both = vec![log(&[10]), log(&[20, 30])];
+        assert_eq!(took(&mut kept, LOG, 16, now), Some(both));
+        assert_eq!(took(&mut kept, LOG, 31, now), Some(vec![log(&[30])]));
+        kept.keep_behind("t", &log(&[20]), &budget);
+        assert_eq!(took(&mut kept, LOG, 32, now), None, "that came before it");
+        assert_eq!(budget.available_permits(), BUDGET_BYTES / PERMIT_BYTES);
+    }
+
+    #[test]
+    fn little_is_no_more_than_the_last_reply_took() {
+        for (position, is_little) in [(3, false), (11, false), (12, true), (19, true)] {
+            let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
+            kept.keep("t", LOG, 3, &log(&[0, 10]), &budget, now);
+            let rest = Rest { end: 20, is_little };
+            assert_eq!(kept.left_out("t", LOG, position).as_ref(), Some(&rest));
+            let taken = kept.take("t", LOG, position, now);
+            assert_eq!(taken.map(|(_, taken)| taken), Some(rest));
+        }
     }
 
     /// [FE-11] what a reply has whole is let go of at once.
     #[test]
     fn what_a_reply_has_whole_is_not_kept() {
         let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
-        kept.keep("t", LOG, 3, log(&[0, 10]), &budget, now);
-        assert!(kept.left_out("t", LOG, 12));
-        assert!(!kept.left_out("t", LOG, 20));
+        kept.keep("t", LOG, 3, &log(&[0, 10]), &budget, now);
+        assert!(kept.left_out("t", LOG, 12).is_some());
+        assert!(kept.left_out("t", LOG, 20).is_none());
         assert_eq!(budget.available_permits(), BUDGET_BYTES / PERMIT_BYTES);
-        assert!(!kept.left_out("t", LOG, 12));
+        assert!(kept.left_out("t", LOG, 12).is_none());
     }
 
     /// [KF-21] what one leader had past the position, the next one may not have.
@@ -266,9 +378,9 @@ mod tests {
             (5, LOG, 2),
         ] {
             let (mut kept, budget) = (Kept::default(), budget());
-            kept.keep("t", LOG, 3, log(&[0]), &budget, now);
+            kept.keep("t", LOG, 3, &log(&[0]), &budget, now);
             assert_eq!(
-                kept.take("t", log_then, position, now + Duration::from_secs(after)),
+                took(&mut kept, log_then, position, now + Duration::from_secs(after)),
                 None
             );
             assert_eq!(
@@ -283,10 +395,10 @@ mod tests {
     fn no_more_is_kept_than_the_budget() {
         let (mut kept, now) = (Kept::default(), Instant::now());
         let budget = Arc::new(Semaphore::new(1));
-        kept.keep("t", LOG, 3, log(&[0]), &budget, now);
-        kept.keep("u", LOG, 3, log(&[0]), &budget, now);
-        assert_eq!(kept.take("u", LOG, 5, now), None);
-        assert_eq!(kept.take("t", LOG, 5, now), Some(log(&[0])));
+        kept.keep("t", LOG, 3, &log(&[0]), &budget, now);
+        kept.keep("u", LOG, 3, &log(&[0]), &budget, now);
+        assert!(kept.take("u", LOG, 5, now).is_none());
+        assert_eq!(took(&mut kept, LOG, 5, now), Some(vec![log(&[0])]));
         assert!(kept.sweep(now));
         assert!(!kept.sweep(now + KEPT_FOR));
         assert_eq!(budget.available_permits(), 1);
@@ -295,8 +407,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            for (start, _) in batches(&bytes) {
-                prop_assert!(start < bytes.len());
+            for batch in batches(&bytes) {
+                prop_assert!(batch.bytes.start < batch.bytes.end && batch.bytes.end <= bytes.len());
             }
         }
     }

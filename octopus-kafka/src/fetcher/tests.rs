@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use kafka_protocol::messages::BrokerId;
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! The records of one partition, read out of what a fetch brought.
 
-use std::{fmt, ops::Range};
+use std::{collections::VecDeque, fmt, ops::Range};
 
 use bytes::Bytes;
 use octopus_core::{Fault, Offset, Position, Record, Records};
@@ -18,10 +18,14 @@ use super::{
 /// from the fetched bytes, those of compressed ones from a window of [`WINDOW_BYTES`](super::WINDOW_BYTES), or where one
 /// is of a megabyte and more from a buffer of its own, which may be shared as the fetched bytes may.
 ///
-/// A batch that the broker cut off at the end is left for the next fetch. A batch of which bytes are left
+/// A batch that the broker cut off at the end is left for the next fetch, and so is what comes behind it. A batch of which bytes are left
 /// over behind its last record is [`Fault::Corrupt`], as for Kafka's own consumer.
 pub struct Reader {
     records: Bytes,
+    /// What comes behind these.
+    more: VecDeque<Bytes>,
+    /// Others came before these.
+    is_behind: bool,
     /// Where the next batch starts.
     at: usize,
     position: Position,
@@ -66,6 +70,8 @@ impl Reader {
     pub fn new(records: Bytes, position: Position) -> Self {
         Self {
             records,
+            more: VecDeque::new(),
+            is_behind: false,
             at: 0,
             position,
             start: position.offset,
@@ -75,16 +81,28 @@ impl Reader {
         }
     }
 
+    /// Goes on in `records`, which another fetch brought from behind the last batch of what it reads so far, all of which
+    /// are whole.
+    #[must_use]
+    pub fn then(mut self, records: Bytes) -> Self {
+        self.more.push_back(records);
+        self
+    }
+
     /// The bytes that were fetched, as they are stored.
     #[must_use]
-    pub const fn stored_bytes(&self) -> usize {
-        self.records.len()
+    pub fn stored_bytes(&self) -> usize {
+        self.records.len() + self.more.iter().map(Bytes::len).sum::<usize>()
     }
 
     /// Whether a batch among them is compressed: a few bytes of it may be many records, or large ones.
     #[must_use]
     pub fn unpacks(&self) -> bool {
         Batches::from(&self.records, self.at).any_is_packed()
+            || self
+                .more
+                .iter()
+                .any(|more| Batches::from(more, 0).any_is_packed())
     }
 
     /// Comes to the next batch with a record at or behind the position. Where there is none: why, if it is a fault.
@@ -121,8 +139,9 @@ impl Reader {
         let batch = match batches.next() {
             Next::Batch(batch) => batch,
             // No whole batch comes of this fetch, and none would of the next.
-            Next::Partial if self.at == 0 => return Err(Stop::Fault(Fault::TooLarge)),
-            Next::Partial | Next::End => return Ok(false),
+            Next::Partial if self.at == 0 && !self.is_behind => return Err(Stop::Fault(Fault::TooLarge)),
+            Next::Partial => return Ok(false),
+            Next::End => return Ok(self.go_on()),
             Next::Fault(fault) => return Err(Stop::Fault(fault)),
         };
         self.at = batches.at();
@@ -139,6 +158,15 @@ impl Reader {
         }
         self.batch.left = batch.record_count;
         Ok(true)
+    }
+
+    /// Comes to what another fetch brought, if there is more.
+    fn go_on(&mut self) -> bool {
+        let Some(records) = self.more.pop_front() else {
+            return false;
+        };
+        (self.records, self.at, self.is_behind) = (records, 0, true);
+        true
     }
 
     /// Passes the records of the open batch below the position; `false` where there is none behind them.

@@ -2,20 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use octopus_codec::{Body, Packed, pack};
-use octopus_core::{
-    CallId, Effect, Error, Event, Fault, FetchPlan, Fetched, InstanceId, Open, Outcome, Records as _,
-    TopicName, limits::FETCH_BYTES,
-};
-use octopus_kafka::{Consumer, Polled, Signal};
+use octopus_codec::Body;
+use octopus_core::{CallId, Effect, Error, Event, InstanceId, Open, Outcome, TopicName};
+use octopus_kafka::Signal;
 use tokio::{sync::Notify, task::AbortHandle};
 
-use super::{Driver, Opened};
-
-/// The bytes of records above which they are packed away from the threads that serve sockets: more than one broker's
-/// answer, which takes half a millisecond, and a tenth of that again to be handed over and back. So are those of which some
-/// unpack: a few hundred bytes may be a record of megabytes.
-const PACK_APART: usize = (FETCH_BYTES.unsigned_abs() as usize) + 64 * 1024;
+use super::{Driver, Opened, reader::Reader, turn::Turned};
 
 /// Starts a call. Its task tells the driver how it ended, also if it panics; an aborted one says nothing.
 pub(super) fn start(
@@ -80,6 +72,16 @@ impl From<Result<Outcome, Error>> for Done {
     }
 }
 
+impl From<Turned> for Done {
+    fn from(Turned { fetched, body }: Turned) -> Self {
+        Self {
+            outcome: Ok(Outcome::Fetched(fetched)),
+            opened: None,
+            body,
+        }
+    }
+}
+
 async fn run(
     driver: &Driver,
     instance: InstanceId,
@@ -91,7 +93,10 @@ async fn run(
     match (effect, opened) {
         (Effect::Open(settings), _) => open(driver, instance, &settings, within).await,
         (Effect::Topics(topics), Some(opened)) => held(driver, &opened, topics, within).await.into(),
-        (Effect::Fetch(plan), Some(opened)) => turn(&opened.consumer, plan, within, hurried).await,
+        (Effect::Fetch(plan), Some(opened)) => {
+            let turned = opened.reader.turn(plan, within, hurried).await;
+            turned.map_or_else(|error| Err(error).into(), Done::from)
+        }
         (
             effect @ (Effect::Close
             | Effect::Join(_)
@@ -101,7 +106,7 @@ async fn run(
             | Effect::Start(_)
             | Effect::Bounds(..)),
             Some(opened),
-        ) => opened.consumer.run_until(effect, within, hurried).await.into(),
+        ) => opened.reader.run(effect, within, hurried).await.into(),
         // An open that failed or was given up left nothing to close.
         (Effect::Close, None) => Ok(Outcome::Done).into(),
         (
@@ -135,7 +140,7 @@ async fn open(driver: &Driver, instance: InstanceId, open: &Open, within: Durati
     });
     let opened = Opened {
         namespace: open.namespace.clone(),
-        consumer: Arc::new(consumer),
+        reader: Reader::new(consumer),
     };
     Done {
         outcome: Ok(Outcome::Done),
@@ -156,80 +161,6 @@ async fn held(
             .await
             .map(Outcome::Topics),
         None => Err(Error::NoKafka),
-    }
-}
-
-/// One turn of a fetch: polls, and packs what was found.
-async fn turn(
-    consumer: &Consumer,
-    mut plan: FetchPlan,
-    within: Duration,
-    hurried: impl Future<Output = ()>,
-) -> Done {
-    let Polled {
-        started,
-        mut failed,
-        parts,
-    } = match consumer.poll_until(&plan, within, hurried).await {
-        Ok(polled) => polled,
-        Err(error) => return Err(error).into(),
-    };
-    let bytes: usize = parts.iter().map(|(_, records)| records.stored_bytes()).sum();
-    let is_heavy = bytes > PACK_APART || parts.iter().any(|(_, records)| records.unpacks());
-    let begun: Vec<_> = parts
-        .iter()
-        .map(|(at, records)| (at.clone(), records.position()))
-        .collect();
-    let (format, max_bytes) = (plan.format, plan.max_bytes);
-    let packing = move || pack(parts, format, max_bytes);
-    let packed = if is_heavy {
-        match tokio::task::spawn_blocking(packing).await {
-            Ok(packed) => packed,
-            Err(_panicked) => return Err(Error::Internal).into(),
-        }
-    } else {
-        packing()
-    };
-    let Packed {
-        body,
-        next,
-        skipped,
-        cut,
-        not_utf8,
-        faults,
-    } = packed;
-    if body.is_some() {
-        // What the next fetch asks for, once this reply is delivered.
-        for (at, position) in started.iter().chain(&skipped).chain(&next) {
-            plan.advance(at, *position);
-        }
-        consumer.read_ahead(&plan);
-    }
-    failed.extend(faults.into_iter().filter_map(|(partition, fault)| {
-        // Damage may be of the way here, and gone when the records are fetched again.
-        let begun = begun.iter().find(|(at, _)| *at == partition);
-        let may_pass =
-            |(at, position): &(_, _)| !consumer.is_damaged(at, *position) && fault == Fault::Corrupt;
-        if begun.is_some_and(may_pass) {
-            tracing::info!(topic = %partition.topic, "records came damaged, and are fetched again");
-            return None;
-        }
-        tracing::warn!(topic = %partition.topic, ?fault, "records can't be read");
-        let error = Error::RecordUnreadable(partition.clone());
-        Some((partition, error))
-    }));
-    let fetched = Fetched {
-        started,
-        skipped,
-        next,
-        cut,
-        not_utf8,
-        failed,
-    };
-    Done {
-        outcome: Ok(Outcome::Fetched(fetched)),
-        opened: None,
-        body,
     }
 }
 

@@ -242,6 +242,51 @@ fn a_large_record_of_a_packed_batch_may_be_shared() {
     }
 }
 
+/// [FE-11]
+#[test]
+fn reading_goes_on_in_what_was_fetched_behind() {
+    let all = |reader: Reader| {
+        let mut reader = reader;
+        let (records, end) = read(&mut reader);
+        let offsets: Vec<_> = records.iter().map(|record| record.offset).collect();
+        (offsets, end, reader.position())
+    };
+    let first = || Reader::new(plain(0, 3), Position::at(1));
+    let three = first().then(plain(3, 2)).then(plain(5, 1));
+    assert_eq!(
+        three.stored_bytes(),
+        plain(0, 3).len() + plain(3, 2).len() + plain(5, 1).len()
+    );
+    assert_eq!(all(three), (vec![1, 2, 3, 4, 5], Ok(()), at(6, 4)));
+    // The batch that holds the place may begin before it.
+    assert_eq!(
+        all(first().then(plain(2, 3))),
+        (vec![1, 2, 3, 4], Ok(()), at(5, 4))
+    );
+    assert_eq!(all(first().then(Bytes::new())), (vec![1, 2], Ok(()), at(3, 4)));
+    let packed = batch(Compression::Lz4, 3, 2).finish();
+    let two = first().then(packed);
+    assert!(two.unpacks() && !first().unpacks());
+    assert_eq!(all(two), (vec![1, 2, 3, 4], Ok(()), at(5, 4)));
+}
+
+#[test]
+fn what_is_wrong_with_what_was_fetched_behind_comes_in_its_turn() {
+    let all = |behind: Bytes| {
+        let mut reader = Reader::new(plain(0, 3), Position::at(1))
+            .then(behind)
+            .then(plain(5, 1));
+        let (records, end) = read(&mut reader);
+        (records.len(), end, reader.position())
+    };
+    let whole = plain(3, 2);
+    let mut damaged = whole.to_vec();
+    *damaged.last_mut().unwrap() ^= 1;
+    assert_eq!(all(damaged.into()), (2, Err(Fault::Corrupt), at(3, 4)));
+    // A fetch from there has more of it, or says that it is too large.
+    assert_eq!(all(whole.slice(..whole.len() - 1)), (2, Ok(()), at(3, 4)));
+}
+
 #[test]
 fn a_packed_batch_is_known_before_it_is_read() {
     for compression in Compression::ALL {

@@ -1,0 +1,89 @@
+//! One turn of a fetch: polls, and packs what was found.
+
+use std::time::Duration;
+
+use octopus_codec::{Body, Packed, pack};
+use octopus_core::{Error, Fault, FetchPlan, Fetched, Records as _, limits::FETCH_BYTES};
+use octopus_kafka::{Consumer, Polled};
+
+/// The bytes of records above which they are packed away from the threads that serve sockets: more than one broker's
+/// answer, which takes half a millisecond, and a tenth of that again to be handed over and back. So are those of which some
+/// unpack: a few hundred bytes may be a record of megabytes.
+const PACK_APART: usize = (FETCH_BYTES.unsigned_abs() as usize) + 64 * 1024;
+
+/// What a turn came to.
+#[derive(Debug)]
+pub(super) struct Turned {
+    pub(super) fetched: Fetched,
+    /// The reply, if a record is in it.
+    pub(super) body: Option<Body>,
+}
+
+impl Turned {
+    /// Whether it found records, and has nothing else to say.
+    pub(super) fn is_plain(&self) -> bool {
+        self.body.is_some() && self.fetched.started.is_empty() && self.fetched.failed.is_empty()
+    }
+}
+
+/// Takes a turn, which ends within this time and once `hurried` is ready.
+pub(super) async fn take(
+    consumer: &Consumer,
+    plan: &FetchPlan,
+    within: Duration,
+    hurried: impl Future<Output = ()>,
+) -> Result<Turned, Error> {
+    let Polled {
+        started,
+        mut failed,
+        parts,
+    } = consumer.poll_until(plan, within, hurried).await?;
+    let bytes: usize = parts.iter().map(|(_, records)| records.stored_bytes()).sum();
+    let is_heavy = bytes > PACK_APART || parts.iter().any(|(_, records)| records.unpacks());
+    let begun: Vec<_> = parts
+        .iter()
+        .map(|(at, records)| (at.clone(), records.position()))
+        .collect();
+    let (format, max_bytes) = (plan.format, plan.max_bytes);
+    let packing = move || pack(parts, format, max_bytes);
+    let packed = if is_heavy {
+        match tokio::task::spawn_blocking(packing).await {
+            Ok(packed) => packed,
+            Err(_panicked) => return Err(Error::Internal),
+        }
+    } else {
+        packing()
+    };
+    let Packed {
+        body,
+        next,
+        skipped,
+        cut,
+        not_utf8,
+        faults,
+    } = packed;
+    failed.extend(faults.into_iter().filter_map(|(partition, fault)| {
+        // Damage may be of the way here, and gone when the records are fetched again.
+        let begun = begun.iter().find(|(at, _)| *at == partition);
+        let may_pass =
+            |(at, position): &(_, _)| !consumer.is_damaged(at, *position) && fault == Fault::Corrupt;
+        if begun.is_some_and(may_pass) {
+            tracing::info!(topic = %partition.topic, "records came damaged, and are fetched again");
+            return None;
+        }
+        tracing::warn!(topic = %partition.topic, ?fault, "records can't be read");
+        let error = Error::RecordUnreadable(partition.clone());
+        Some((partition, error))
+    }));
+    Ok(Turned {
+        fetched: Fetched {
+            started,
+            skipped,
+            next,
+            cut,
+            not_utf8,
+            failed,
+        },
+        body,
+    })
+}
