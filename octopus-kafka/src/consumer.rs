@@ -170,7 +170,8 @@ impl Consumer {
     }
 
     /// Whether what a poll read of a partition from this position on is still what one would read: the partition is this
-    /// member's, its topic was not made anew, and it has no other leader, which may have other records.
+    /// member's, its topic was not made anew, and it has no other leader, which may have other records. Never of what was
+    /// read from the start that a poll found.
     #[must_use]
     pub fn is_current(&self, at: &TopicPartition, position: Position) -> bool {
         self.inner.group().is_held() && self.inner.fetcher.is_current(at, position)

@@ -255,15 +255,19 @@ async fn a_member_that_was_put_out_is_lost_and_joins_anew(#[case] protocol: Grou
     };
     for &code in codes {
         let world = World::forgetful().await.speaking(protocol);
-        world.topic("a", &[]).await;
+        world.topic("a", &["a0"]).await;
         let mut one = world.session("one", AutoOffsetReset::Earliest);
         one.join(&["a"]).await;
+        assert_eq!(one.read(1).await, ["a0"]);
+        assert_eq!(one.turn(TURN).await.unwrap().values, [""; 0]);
+        assert!(one.consumer.is_current(&at("a"), Position::at(0)));
         world
             .broker()
             .faults()
             .on(heartbeat(protocol), nth(1))
             .error(code);
         assert_eq!(one.signal().await, Signal::Lost, "{code}");
+        assert!(!one.consumer.is_current(&at("a"), Position::at(0)), "{code}");
         assert_eq!(
             one.commit("a", 1, "").await,
             Err(Error::CommitFailed),

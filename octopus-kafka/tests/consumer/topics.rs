@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use octopus_core::{AutoOffsetReset, Error};
+use octopus_core::{AutoOffsetReset, Error, Position};
 use octopus_kafka::broker::{ApiKey, Request, always};
 use tokio::time::Instant;
 
-use super::support::{TURN, World, at, batch};
+use super::support::{Session, TURN, World, at, batch};
 
 /// [KF-24] [NS-05]
 #[tokio::test(flavor = "multi_thread")]
@@ -48,6 +48,31 @@ async fn a_topic_that_is_made_anew_is_read_from_its_start() {
     assert_eq!(one.turn(TURN).await.unwrap().values, [""; 0]);
     world.topic("a", &["new0", "new1", "new2", "new3"]).await;
     assert_eq!(one.read(4).await, ["new0", "new1", "new2", "new3"]);
+}
+
+/// [KF-23] [D-22] what is read ahead is for the topic that it was read of, and no other of its name.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_is_current_until_its_topic_is_gone() {
+    let world = World::embedded().await;
+    world.topic("a", &["old0", "old1"]).await;
+    let mut one = world.session("one", AutoOffsetReset::Earliest);
+    let is_current = |one: &Session, offset| one.consumer.is_current(&at("a"), Position::at(offset));
+    one.assign(&["a"]);
+    assert!(!is_current(&one, 0), "nothing was");
+    assert_eq!(one.read(2).await, ["old0", "old1"]);
+    assert!(!is_current(&one, 0), "it was its start");
+    assert_eq!(one.turn(TURN).await.unwrap().values, [""; 0]);
+    assert!(is_current(&one, 0) && is_current(&one, 2));
+    assert!(world.broker().delete_topic(&world.name("a")));
+    assert_eq!(one.turn(TURN).await.unwrap().values, [""; 0]);
+    assert!(!is_current(&one, 0));
+    world.topic("a", &["new0"]).await;
+    let mut other = world.session("other", AutoOffsetReset::Earliest);
+    other.assign(&["a"]);
+    assert_eq!(other.read(1).await, ["new0"]);
+    assert!(!is_current(&one, 0), "the cluster knows the new one by now");
+    assert_eq!(other.turn(TURN).await.unwrap().values, [""; 0]);
+    assert!(is_current(&other, 0));
 }
 
 /// [KF-23] [D-20] [D-22] with `none` it fails until a seek.
