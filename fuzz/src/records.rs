@@ -15,7 +15,8 @@ pub(crate) struct Owned {
 }
 
 /// The input is the offset to start from, one byte, and batches; their checksums are made right. Records must
-/// come in order and from the offset on, alike from each of their offsets, and alike once written anew.
+/// come in order and from the offset on, alike from each of their offsets, alike where the batches came in two fetches, and
+/// alike once written anew.
 pub fn check(data: &[u8]) {
     let Some((from, bytes)) = data.split_first() else {
         return;
@@ -27,6 +28,11 @@ pub fn check(data: &[u8]) {
         let (rest, rest_end) = read(&bytes, record.offset);
         assert_eq!(rest, records[i..]);
         assert_eq!(rest_end, end);
+    }
+    if let Some(cut) = first_batch(&bytes) {
+        let first = Reader::new(bytes.slice(..cut), Position::at(i64::from(*from)));
+        let both = first.then(bytes.slice(cut..));
+        assert_eq!(drained(both), (records.clone(), end));
     }
     let mut writer = BatchWriter::new(Compression::None);
     let mut next = 0;
@@ -54,7 +60,11 @@ pub fn check(data: &[u8]) {
 
 /// All records from an offset on, and how it ended.
 pub(crate) fn read(bytes: &Bytes, from: i64) -> (Vec<Owned>, Result<(), Fault>) {
-    let mut reader = Reader::new(bytes.clone(), Position::at(from));
+    drained(Reader::new(bytes.clone(), Position::at(from)))
+}
+
+/// All that a reader has, and how it ended.
+fn drained(mut reader: Reader) -> (Vec<Owned>, Result<(), Fault>) {
     let mut records: Vec<Owned> = Vec::new();
     loop {
         let before = reader.position().offset;
@@ -93,6 +103,13 @@ fn own(record: Record<'_>) -> Owned {
         value: part(record.value),
         headers,
     }
+}
+
+/// The length of the first batch, if it is whole.
+fn first_batch(bytes: &[u8]) -> Option<usize> {
+    let prefix = bytes.first_chunk::<12>()?;
+    let length = u32::from_be_bytes([prefix[8], prefix[9], prefix[10], prefix[11]]) as usize + 12;
+    (length <= bytes.len()).then_some(length)
 }
 
 /// The bytes with the checksum of every whole batch made right.
