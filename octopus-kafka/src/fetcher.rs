@@ -2,6 +2,7 @@
 //! the turn ends is carried over to the next one.
 
 mod ahead;
+mod budget;
 mod flight;
 mod harvest;
 mod kept;
@@ -24,10 +25,10 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-pub use self::ahead::Room;
-pub(crate) use self::kept::budget;
+pub use self::budget::Room;
+pub(crate) use self::budget::budget;
 #[cfg(feature = "testing")]
-pub(crate) use self::kept::taken;
+pub(crate) use self::budget::taken;
 use self::{
     ahead::{Ahead, Behind},
     flight::{Asked, Flight, KEPT_FOR, Wait},

@@ -8,12 +8,13 @@ use std::{
 
 use kafka_protocol::messages::BrokerId;
 use octopus_core::{FetchPlan, Position, TopicPartition, limits::FETCH_BYTES};
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     Fetcher,
+    budget::Room,
     flight::{Asked, Flight, Wait},
-    kept::{Rest, Source, room_for},
+    kept::{Rest, Source},
     lock,
 };
 use crate::cluster::{Topic, TopicInfo};
@@ -96,12 +97,6 @@ impl Behind {
             .into_iter()
             .filter(move |(broker, _)| !full.contains(broker))
     }
-}
-
-/// Room of the budget for what is read ahead; free again when it is dropped.
-#[derive(Debug)]
-pub struct Room {
-    _permit: OwnedSemaphorePermit,
 }
 
 impl Fetcher {
@@ -204,7 +199,7 @@ impl Fetcher {
         if let Some(flight) = flights.get(&broker) {
             return flight.is_for(&asked, min_bytes);
         }
-        let Some(room) = room_for(FETCH_BYTES.unsigned_abs() as usize, &self.budget) else {
+        let Some(room) = Room::of(FETCH_BYTES.unsigned_abs() as usize, &self.budget) else {
             return false;
         };
         self.sort(&mut asked);
@@ -219,7 +214,7 @@ impl Fetcher {
 
     /// Room of the budget for so many bytes.
     pub(crate) fn room(&self, bytes: usize) -> Option<Room> {
-        room_for(bytes, &self.budget).map(|permit| Room { _permit: permit })
+        Room::of(bytes, &self.budget)
     }
 
     /// Whether a partition is still read from this position without further ado.

@@ -12,10 +12,10 @@ use kafka_protocol::{
     messages::BrokerId,
 };
 use octopus_core::{Error, Position, limits::FETCH_BYTES};
-use tokio::{sync::OwnedSemaphorePermit, task::AbortHandle, time::Instant};
+use tokio::{task::AbortHandle, time::Instant};
 use uuid::Uuid;
 
-use super::{Resolver, Shared, lock};
+use super::{Resolver, Shared, budget::Room, lock};
 use crate::{
     api::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchedPartition},
     cluster::{Origin, TopicInfo},
@@ -98,7 +98,7 @@ impl Flight {
         broker: BrokerId,
         asked: Vec<Asked>,
         wait: Wait,
-        room: Option<OwnedSemaphorePermit>,
+        room: Option<Room>,
         shared: &Arc<Shared>,
     ) -> Self {
         let request = request(&asked, wait);

@@ -1,43 +1,20 @@
 //! Records that a reply left out, kept for a moment, so that reading a backlog in small replies asks Kafka about once
 //! for each byte. Nothing depends on it: what is not kept is fetched again.
 
+mod piece;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::Range,
     sync::Arc,
 };
 
 use bytes::Bytes;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::{sync::Semaphore, time::Instant};
 use uuid::Uuid;
 
+use self::piece::Piece;
 use super::flight::KEPT_FOR;
 use crate::cluster::TopicInfo;
-
-/// The bytes that one permit of the budget stands for.
-const PERMIT_BYTES: usize = 1024;
-/// What all consumers of a cluster keep, in bytes.
-const BUDGET_BYTES: usize = 16 * 1024 * 1024;
-
-/// The budget of a cluster's consumers.
-pub(crate) fn budget() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(BUDGET_BYTES / PERMIT_BYTES))
-}
-
-/// Room for so many bytes, if there is.
-pub(super) fn room_for(bytes: usize, budget: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).ok()?;
-    Arc::clone(budget).try_acquire_many_owned(permits).ok()
-}
-
-/// The bytes of the budget that are taken.
-#[cfg(feature = "testing")]
-pub(crate) fn taken(budget: &Semaphore) -> usize {
-    BUDGET_BYTES - budget.available_permits() * PERMIT_BYTES
-}
 
 /// Which log records are of: another leader's may have others from some offset on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,15 +53,6 @@ struct Part {
     is_whole: bool,
     /// Each from behind the one before it.
     pieces: Vec<Piece>,
-}
-
-/// Whole batches that one answer brought.
-#[derive(Debug)]
-struct Piece {
-    /// The position behind them.
-    end: i64,
-    records: Bytes,
-    _permit: OwnedSemaphorePermit,
 }
 
 /// What is kept of what comes at a position.
@@ -203,7 +171,7 @@ impl Kept {
 impl Part {
     /// The position behind it.
     fn end(&self) -> i64 {
-        self.pieces.last().map_or(self.from, |piece| piece.end)
+        self.pieces.last().map_or(self.from, Piece::end)
     }
 
     /// What it has of this log from a position on.
@@ -218,54 +186,11 @@ impl Part {
 
     /// Lets go of the pieces before this position, and says what comes from the batch on that holds it.
     fn pass(&mut self, position: i64) -> Option<Vec<Bytes>> {
-        self.pieces.retain(|piece| position < piece.end);
-        let first = self.pieces.first()?;
-        let batch = batches(&first.records).find(|batch| position < batch.end)?;
-        let rest = self.pieces[1..].iter().map(|piece| piece.records.clone());
-        let first = first.records.slice(batch.bytes.start..);
-        Some(std::iter::once(first).chain(rest).collect())
+        self.pieces.retain(|piece| position < piece.end());
+        let (first, rest) = self.pieces.split_first()?;
+        let rest = rest.iter().map(Piece::records);
+        Some(std::iter::once(first.from(position)?).chain(rest).collect())
     }
-}
-
-impl Piece {
-    /// The whole batches of an answer, if one of them has what comes at this position and there is room for them.
-    fn new(records: &Bytes, from: i64, budget: &Arc<Semaphore>) -> Option<Self> {
-        let last = batches(records).last().filter(|last| last.end > from)?;
-        let permit = room_for(records.len(), budget)?;
-        Some(Self {
-            end: last.end,
-            records: records.slice(..last.bytes.end),
-            _permit: permit,
-        })
-    }
-}
-
-/// A whole batch.
-struct Whole {
-    /// Where it lies.
-    bytes: Range<usize>,
-    /// The position behind it.
-    end: i64,
-}
-
-/// Each whole batch of magic 2 in these bytes, up to the first other one.
-fn batches(bytes: &[u8]) -> impl Iterator<Item = Whole> {
-    let mut start = 0;
-    std::iter::from_fn(move || {
-        let head = bytes.get(start..)?.first_chunk::<27>()?;
-        let base = i64::from_be_bytes(*head.first_chunk()?);
-        let length = i32::from_be_bytes(head[8..12].try_into().ok()?);
-        let last_delta = i32::from_be_bytes(head[23..27].try_into().ok()?);
-        let next = start
-            .checked_add(12)?
-            .checked_add(usize::try_from(length).ok()?)?;
-        if head[16] != 2 || last_delta < 0 || next > bytes.len() {
-            return None;
-        }
-        let end = base.checked_add(i64::from(last_delta))?.checked_add(1)?;
-        let bytes = std::mem::replace(&mut start, next)..next;
-        Some(Whole { bytes, end })
-    })
 }
 
 #[cfg(test)]
@@ -273,9 +198,9 @@ mod tests {
     use std::time::Duration;
 
     use bytes::{BufMut, BytesMut};
-    use proptest::prelude::*;
 
     use super::*;
+    use crate::fetcher::budget::{BUDGET_BYTES, PERMIT_BYTES, budget};
 
     const LOG: Source = Source {
         id: Uuid::from_u128(1),
@@ -402,14 +327,5 @@ mod tests {
         assert!(kept.sweep(now));
         assert!(!kept.sweep(now + KEPT_FOR));
         assert_eq!(budget.available_permits(), 1);
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            for batch in batches(&bytes) {
-                prop_assert!(batch.bytes.start < batch.bytes.end && batch.bytes.end <= bytes.len());
-            }
-        }
     }
 }
