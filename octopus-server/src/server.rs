@@ -80,10 +80,7 @@ impl Server {
             options,
         } = self;
         let (ending, namespaces) = (Arc::clone(&service), service.namespaces.clone());
-        let answer = move |request, peer: Peer| {
-            let service = Arc::clone(&service);
-            async move { service.answer(request, &peer).await }
-        };
+        let answer = move |request, peer: Peer| Arc::clone(&service).answer(request, peer);
         // Connections are still taken while instances close, so that a create hears why it is refused [CR-11].
         let stopping = async {
             shutdown.await;

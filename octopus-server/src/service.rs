@@ -16,7 +16,7 @@ use crate::{
     body::{self, Bound},
     clock::Clock,
     compress::{self, LEAST},
-    crowds::Crowds,
+    crowds::{Crowds, Place},
     driver::{Answer, Delivery, Driver},
     headers::{self, Accept, Encoding, V2},
     listener::Peer,
@@ -25,7 +25,7 @@ use crate::{
     produce::Writer,
     random,
     reply::{self, Asked, Content},
-    route::{NoRoute, Target},
+    route::{NoRoute, Operation, Target},
     send::ReplyBody,
 };
 
@@ -47,27 +47,25 @@ pub(crate) struct Service {
 
 impl Service {
     /// The response to a request. Dropping the future says that the caller left.
-    pub(crate) async fn answer<B: Body>(&self, request: Request<B>, peer: &Peer) -> Response<ReplyBody> {
-        let (head, body) = request.into_parts();
-        let mut form = Form {
-            route: None,
-            media_type: V2,
-        };
-        let refusal = match self.pass(&head, body, peer, &mut form).await {
-            Ok(response) => return response,
-            Err(refusal) => refusal,
-        };
-        let response = match (refusal, form.route) {
-            (Refusal::Host(why), _) => reply::host_invalid(why),
-            (Refusal::Route(why), _) => reply::no_route(why),
-            (Refusal::Error(error), Some(route)) => reply::refused(&error, route, form.media_type),
-            (Refusal::Error(_) | Refusal::Gone, _) => {
-                peer.hang_up();
-                // Any response would be on its way before the request ends, and this future with it.
-                return future::pending().await;
-            }
-        };
-        response.map(|bytes| ReplyBody::whole([bytes], None))
+    ///
+    /// What a request is heard with is boxed, and gone before the engine is asked: many fetches wait there, and long.
+    pub(crate) fn answer<B: Body>(
+        self: Arc<Self>,
+        request: Request<B>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<ReplyBody>> {
+        let heard = Box::pin(Arc::clone(&self).hear(request, peer));
+        async move {
+            let question = match heard.await {
+                Heard::Question(question) => question,
+                Heard::Answered(response) => return response,
+            };
+            let (asked, form, place) = self.ask(question);
+            let (answer, delivery) = asked.await;
+            let response = Box::pin(sent(answer, delivery, &form)).await;
+            drop(place);
+            response
+        }
     }
 
     /// Takes no more creates, changes of namespaces and records; ends once every instance is closed or given up [AK-03], and records on their way
@@ -83,17 +81,41 @@ impl Service {
         tokio::join!(self.driver.shut_down(), written);
     }
 
+    /// What a request asks of the engine, or the answer to one that asks it nothing.
+    async fn hear<B: Body>(self: Arc<Self>, request: Request<B>, peer: Peer) -> Heard {
+        let (head, body) = request.into_parts();
+        let mut known = Known {
+            route: None,
+            media_type: V2,
+        };
+        let refusal = match self.pass(&head, body, &peer, &mut known).await {
+            Ok(heard) => return heard,
+            Err(refusal) => refusal,
+        };
+        let response = match (refusal, known.route) {
+            (Refusal::Host(why), _) => reply::host_invalid(why),
+            (Refusal::Route(why), _) => reply::no_route(why),
+            (Refusal::Error(error), Some(route)) => reply::refused(&error, route, known.media_type),
+            (Refusal::Error(_) | Refusal::Gone, _) => {
+                peer.hang_up();
+                // Any response would be on its way before the request ends, and this future with it.
+                return future::pending().await;
+            }
+        };
+        Heard::Answered(response.map(|bytes| ReplyBody::whole([bytes], None)))
+    }
+
     async fn pass<B: Body>(
         &self,
         head: &Parts,
         body: B,
         peer: &Peer,
-        form: &mut Form,
-    ) -> Result<Response<ReplyBody>, Refusal> {
+        known: &mut Known,
+    ) -> Result<Heard, Refusal> {
         let origin = Origin::of(&head.headers, &head.uri, head.version, self.scheme, peer.local())?;
         let target = Target::find(&head.method, head.uri.path())?;
-        form.route = Some(target.name());
-        form.media_type = target.media_type();
+        known.route = Some(target.name());
+        known.media_type = target.media_type();
         let credentials = headers::credentials(&head.headers)?.from_address(peer.addr().ip());
         let caller = self.tokens.check(&credentials).await.map_err(Error::from)?;
         let place = self.crowds.enter(caller.subject)?;
@@ -116,7 +138,10 @@ impl Service {
             Target::Consumer(route) => route,
             Target::Namespace(route) => {
                 let done = self.namespaces.answer(route, caller, place).await?;
-                return Ok(reply::managed(&done).map(|bytes| ReplyBody::whole([bytes], None)));
+                let response = reply::managed(&done);
+                return Ok(Heard::Answered(
+                    response.map(|bytes| ReplyBody::whole([bytes], None)),
+                ));
             }
             Target::Produce(route) => {
                 route.path.is_of(&caller)?;
@@ -124,14 +149,16 @@ impl Service {
                     .writer
                     .answer(&caller.namespace, &route, body, (hold, place))
                     .await?;
-                return Ok(written.map(|bytes| ReplyBody::whole([bytes], None)));
+                return Ok(Heard::Answered(
+                    written.map(|bytes| ReplyBody::whole([bytes], None)),
+                ));
             }
         };
         let operation = route.operation;
         let (mut accept, mut encoding) = (None, None);
         if operation.is_fetch() {
             let chosen = headers::accept(&head.headers)?;
-            form.media_type = chosen.media_type;
+            known.media_type = chosen.media_type;
             accept = Some(chosen);
             encoding = headers::encoding(&head.headers);
         }
@@ -145,15 +172,20 @@ impl Service {
             Some(name) => name,
             None => new_name()?,
         };
-        let (answer, delivery) = self.ask(caller, &group, &instance, command, peer).await;
-        let asked = Asked {
-            operation,
-            media_type: form.media_type,
-            origin: &origin,
-            group: &group,
-            instance: &instance,
-        };
-        Ok(sent(answer, delivery, &asked, encoding).await)
+        Ok(Heard::Question(Question {
+            caller,
+            command,
+            peer: peer.clone(),
+            place,
+            form: Form {
+                operation,
+                media_type: known.media_type,
+                encoding,
+                origin,
+                group,
+                instance,
+            },
+        }))
     }
 
     async fn read<B: Body>(&self, body: B, bound: Bound<'_>) -> Result<Bytes, Refusal> {
@@ -166,23 +198,22 @@ impl Service {
             })
     }
 
-    async fn ask(
-        &self,
-        caller: Caller,
-        group: &Name,
-        instance: &Name,
-        command: Command,
-        peer: &Peer,
-    ) -> (Answer, Delivery) {
-        let Caller {
-            subject, namespace, ..
-        } = caller;
+    /// The engine's answer to a question, the form that it has, and the place that the request has until then.
+    fn ask(&self, question: Question) -> (impl Future<Output = (Answer, Delivery)>, Form, Place) {
+        let Question {
+            caller,
+            command,
+            peer,
+            place,
+            form,
+        } = question;
         let key = InstanceKey {
-            subject,
-            group: group.clone(),
-            name: instance.clone(),
+            subject: caller.subject,
+            group: form.group.clone(),
+            name: form.instance.clone(),
         };
-        self.driver.request(namespace, key, command, peer.clone()).await
+        let asked = self.driver.request(caller.namespace, key, command, peer);
+        (asked, form, place)
     }
 }
 
@@ -199,8 +230,46 @@ pub(crate) fn panicked() -> Response<ReplyBody> {
     reply::refused(&Error::Internal, "panicked", V2).map(|bytes| ReplyBody::whole([bytes], None))
 }
 
-/// What a refusal's form depends on, as far as it is known.
+/// What a request comes to once it is heard.
+enum Heard {
+    Question(Question),
+    Answered(Response<ReplyBody>),
+}
+
+/// What the engine is asked.
+struct Question {
+    caller: Caller,
+    command: Command,
+    peer: Peer,
+    /// The request's among its caller's.
+    place: Place,
+    form: Form,
+}
+
+/// What an answer's form depends on.
 struct Form {
+    operation: Operation,
+    media_type: &'static str,
+    encoding: Option<Encoding>,
+    origin: Origin,
+    group: Name,
+    instance: Name,
+}
+
+impl Form {
+    const fn asked(&self) -> Asked<'_> {
+        Asked {
+            operation: self.operation,
+            media_type: self.media_type,
+            origin: &self.origin,
+            group: &self.group,
+            instance: &self.instance,
+        }
+    }
+}
+
+/// What a refusal's form depends on, as far as it is known.
+struct Known {
     /// The route's word for the log.
     route: Option<&'static str>,
     media_type: &'static str,
@@ -240,19 +309,15 @@ fn new_name() -> Result<Name, Error> {
 }
 
 /// The engine's answer as a response whose delivery is watched. Records are compressed where that is wanted [D-36].
-async fn sent(
-    answer: Answer,
-    delivery: Delivery,
-    asked: &Asked<'_>,
-    encoding: Option<Encoding>,
-) -> Response<ReplyBody> {
+async fn sent(answer: Answer, delivery: Delivery, form: &Form) -> Response<ReplyBody> {
     let Answer { reply, body } = answer;
+    let name = form.operation.name();
     let response = match reply {
-        Ok(reply) => reply::done(reply, asked),
-        Err(error) => reply::refused(&error, asked.operation.name(), asked.media_type).map(Content::Bytes),
+        Ok(reply) => reply::done(reply, &form.asked()),
+        Err(error) => reply::refused(&error, name, form.media_type).map(Content::Bytes),
     };
     let (mut head, content) = response.into_parts();
-    let encoding = encoding.filter(|_| {
+    let encoding = form.encoding.filter(|_| {
         body.as_ref()
             .is_some_and(|body| body.len().is_none_or(|len| len > LEAST))
     });
@@ -270,8 +335,7 @@ async fn sent(
                 Ok(body) => body,
                 Err(error) => {
                     tracing::warn!(%error, "a reply can't be compressed");
-                    let name = asked.operation.name();
-                    let refused = reply::refused(&Error::Internal, name, asked.media_type);
+                    let refused = reply::refused(&Error::Internal, name, form.media_type);
                     return refused.map(|bytes| ReplyBody::whole([bytes], None));
                 }
             }
