@@ -27,9 +27,9 @@ use tokio::{
     time,
 };
 
-use self::addresses::Addresses;
 pub(crate) use self::addresses::counted;
 pub use self::peer::Peer;
+use self::{addresses::Addresses, connection::Accepted};
 use crate::{
     clock::{Clock, SystemClock},
     send::ReplyBody,
@@ -138,6 +138,7 @@ pub async fn serve_layered<L, H, I, S, F>(
     let mut connections = JoinSet::new();
     let mut door = Door::new(listener, options.max_connections);
     let addresses = Addresses::new(options.max_connections_per_address);
+    let options = Arc::new(options);
     loop {
         tokio::select! {
             biased;
@@ -148,10 +149,15 @@ pub async fn serve_layered<L, H, I, S, F>(
                     tracing::debug!(peer = %addr, "an address has no place left for a connection");
                     continue;
                 };
-                let (layer, service, stage) = (layer.clone(), service.clone(), stage.subscribe());
-                let options = options.clone();
+                let (layer, service) = (layer.clone(), service.clone());
+                let accepted = Accepted {
+                    socket: Arc::new(stream),
+                    addr,
+                    options: Arc::clone(&options),
+                    stage: stage.subscribe(),
+                };
                 connections.spawn(async move {
-                    connection::run(stream, addr, layer, service, options, stage).await;
+                    accepted.run(layer, service).await;
                     drop((place, own));
                 });
             }

@@ -20,7 +20,7 @@ use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    sync::{Notify, watch},
+    sync::watch,
     time,
 };
 
@@ -28,6 +28,7 @@ use super::{
     Options, Peer, Protocol, Stage,
     multiplexed::{Multiplexed, Streams},
     pace::{Late, Pace},
+    peer::Ends,
     request::Requests,
 };
 use crate::{
@@ -58,107 +59,104 @@ enum Ending {
     Aborted,
 }
 
-/// Serves one connection until it ends, whichever way.
-pub(super) async fn run<L, H, I, S, F>(
-    stream: TcpStream,
-    addr: SocketAddr,
-    layer: L,
-    service: S,
-    options: Options,
-    stage: watch::Receiver<Stage>,
-) where
-    L: FnOnce(Socket) -> H,
-    H: Future<Output = io::Result<(I, Protocol)>>,
-    I: AsyncRead + AsyncWrite + Unpin,
-    S: Fn(Request<Incoming>, Peer) -> F,
-    F: Future<Output = Response<ReplyBody>> + Send + 'static,
-{
-    let socket = Arc::new(stream);
-    match serve(&socket, addr, layer, service, options, stage.clone()).await {
-        Ending::Closed => linger(&socket, stage).await,
-        Ending::Left | Ending::Idle => {}
-        // Else the kernel would go on sending what it has, and the client might take it for a reply cut
-        // short.
-        Ending::Aborted => {
-            let _ = socket.set_zero_linger();
-        }
-    }
+/// A connection that was accepted. Nothing of it is copied into the futures below: as many of them wait as there are clients.
+pub(super) struct Accepted {
+    pub(super) socket: Arc<TcpStream>,
+    pub(super) addr: SocketAddr,
+    pub(super) options: Arc<Options>,
+    /// Where the service is.
+    pub(super) stage: watch::Receiver<Stage>,
 }
 
-/// Runs hyper's connection. When it returns, all of that is dropped: the service's futures, the replies, their
-/// receipts.
-async fn serve<L, H, I, S, F>(
-    socket: &Arc<TcpStream>,
-    addr: SocketAddr,
-    layer: L,
-    service: S,
-    options: Options,
-    stage: watch::Receiver<Stage>,
-) -> Ending
-where
-    L: FnOnce(Socket) -> H,
-    H: Future<Output = io::Result<(I, Protocol)>>,
-    I: AsyncRead + AsyncWrite + Unpin,
-    S: Fn(Request<Incoming>, Peer) -> F,
-    F: Future<Output = Response<ReplyBody>> + Send + 'static,
-{
-    let abort = Arc::new(Notify::new());
-    let mut left = pin!(left(socket));
-    let mut aborted = pin!(abort.notified());
-    let mut stopped = pin!(reached(stage.clone(), Stage::Aborting));
-    let mut draining = pin!(reached(stage, Stage::Draining));
-
-    let (stream, protocol) = tokio::select! {
-        biased;
-        () = &mut left => return Ending::Left,
-        () = &mut stopped => return Ending::Aborted,
-        layered = layer(Socket::new(socket.clone())) => match layered {
-            Ok(layered) => layered,
-            Err(error) => {
-                tracing::debug!(%error, peer = %addr, "a connection's handshake failed");
-                return Ending::Closed;
+impl Accepted {
+    /// Serves it until it ends, whichever way.
+    pub(super) async fn run<L, H, I, S, F>(&self, layer: L, service: S)
+    where
+        L: FnOnce(Socket) -> H,
+        H: Future<Output = io::Result<(I, Protocol)>>,
+        I: AsyncRead + AsyncWrite + Unpin,
+        S: Fn(Request<Incoming>, Peer) -> F,
+        F: Future<Output = Response<ReplyBody>> + Send + 'static,
+    {
+        match self.serve(layer, service).await {
+            Ending::Closed => linger(&self.socket, self.stage.clone()).await,
+            Ending::Left | Ending::Idle => {}
+            // Else the kernel would go on sending what it has, and the client might take it for a reply cut
+            // short.
+            Ending::Aborted => {
+                let _ = self.socket.set_zero_linger();
             }
-        },
-        () = &mut draining => return Ending::Idle,
-        () = options.clock.sleep(options.head_timeout) => return Ending::Idle,
-    };
+        }
+    }
 
-    let ledger = Ledger::new(protocol);
-    let requests = Requests {
-        service,
-        addr,
-        local: socket.local_addr().unwrap_or(addr),
-        protocol,
-        ledger: ledger.clone(),
-        abort: abort.clone(),
-        panicked: options.panicked,
-    };
-    let stream = TokioIo::new(Wire::new(stream, ledger.clone()));
-    let mut is_draining = false;
-    let call = |cx: &mut Context<'_>| {
-        // Whoever left is known to have left before anything more is done for it.
-        if left.as_mut().poll(cx).is_ready() {
-            return Some(Call::Left);
-        }
-        if aborted.as_mut().poll(cx).is_ready() || stopped.as_mut().poll(cx).is_ready() {
-            return Some(Call::Abort);
-        }
-        if !is_draining && draining.as_mut().poll(cx).is_ready() {
-            is_draining = true;
-            return Some(Call::Drain);
-        }
-        None
-    };
-    let pace = Pace::new(&options, protocol, ledger);
-    match protocol {
-        Protocol::Http1 => {
-            let connection = http1(&options).serve_connection(stream, requests);
-            drive(pin!(connection), call, pace).await
-        }
-        Protocol::Http2 => {
-            let streams = Streams::default();
-            let connection = http2(&options, streams.clone()).serve_connection(stream, requests);
-            drive(pin!(Multiplexed::new(connection, streams)), call, pace).await
+    /// Runs hyper's connection. When it returns, all of that is dropped: the service's futures, the replies, their
+    /// receipts.
+    async fn serve<L, H, I, S, F>(&self, layer: L, service: S) -> Ending
+    where
+        L: FnOnce(Socket) -> H,
+        H: Future<Output = io::Result<(I, Protocol)>>,
+        I: AsyncRead + AsyncWrite + Unpin,
+        S: Fn(Request<Incoming>, Peer) -> F,
+        F: Future<Output = Response<ReplyBody>> + Send + 'static,
+    {
+        let options = &*self.options;
+        let ends = Arc::new(Ends::new(&self.socket, self.addr));
+        let mut left = pin!(left(&self.socket));
+        let mut aborted = pin!(ends.aborted());
+        let mut stage = pin!(past(self.stage.clone(), Stage::Serving));
+
+        let (stream, protocol) = tokio::select! {
+            biased;
+            () = &mut left => return Ending::Left,
+            layered = layer(Socket::new(self.socket.clone())) => match layered {
+                Ok(layered) => layered,
+                Err(error) => {
+                    tracing::debug!(%error, peer = %self.addr, "a connection's handshake failed");
+                    return Ending::Closed;
+                }
+            },
+            at = &mut stage => return if at < Stage::Aborting { Ending::Idle } else { Ending::Aborted },
+            () = options.clock.sleep(options.head_timeout) => return Ending::Idle,
+        };
+
+        let ledger = Ledger::new(protocol);
+        let requests = Requests {
+            service,
+            ends: ends.clone(),
+            protocol,
+            ledger: ledger.clone(),
+            panicked: options.panicked,
+        };
+        let stream = TokioIo::new(Wire::new(stream, ledger.clone()));
+        let call = |cx: &mut Context<'_>| {
+            // Whoever left is known to have left before anything more is done for it.
+            if left.as_mut().poll(cx).is_ready() {
+                return Some(Call::Left);
+            }
+            if aborted.as_mut().poll(cx).is_ready() {
+                return Some(Call::Abort);
+            }
+            let mut is_draining = false;
+            while let Poll::Ready(at) = stage.as_mut().poll(cx) {
+                if at >= Stage::Aborting {
+                    return Some(Call::Abort);
+                }
+                is_draining = true;
+                stage.set(past(self.stage.clone(), at));
+            }
+            is_draining.then_some(Call::Drain)
+        };
+        let pace = Pace::new(options, protocol, ledger);
+        match protocol {
+            Protocol::Http1 => {
+                let connection = http1(options).serve_connection(stream, requests);
+                drive(pin!(connection), call, pace).await
+            }
+            Protocol::Http2 => {
+                let streams = Streams::default();
+                let connection = http2(options, streams.clone()).serve_connection(stream, requests);
+                drive(pin!(Multiplexed::new(connection, streams)), call, pace).await
+            }
         }
     }
 }
@@ -202,13 +200,13 @@ where
 }
 
 /// Serves until the connection ends by itself, by a call, or by its pace.
-async fn drive(
+fn drive(
     mut connection: Pin<&mut impl Served>,
     mut call: impl FnMut(&mut Context<'_>) -> Option<Call>,
     mut pace: Pace<'_>,
-) -> Ending {
+) -> impl Future<Output = Ending> {
     let mut is_ending = false;
-    poll_fn(|cx| {
+    poll_fn(move |cx| {
         let mut ends_now = match call(cx) {
             Some(Call::Left) => return Poll::Ready(Ending::Left),
             Some(Call::Abort) => return Poll::Ready(Ending::Aborted),
@@ -237,7 +235,6 @@ async fn drive(
             }
         }
     })
-    .await
 }
 
 fn http1(options: &Options) -> http1::Builder {
@@ -262,9 +259,10 @@ fn http2(options: &Options, streams: Streams) -> http2::Builder<Streams> {
     builder
 }
 
-/// Completes once the service is at `stage`, or past it, or gone.
-async fn reached(mut service: watch::Receiver<Stage>, stage: Stage) {
-    let _ = service.wait_for(|at| *at >= stage).await;
+/// Where the service is once it is past `stage`; one that is gone aborts.
+async fn past(mut service: watch::Receiver<Stage>, stage: Stage) -> Stage {
+    let at = service.wait_for(|at| *at > stage).await;
+    at.map_or(Stage::Aborting, |at| *at)
 }
 
 /// Closes our side, waits for the client to close its own, and throws away what it still sends, up to a bound. A socket that is closed over unread
@@ -288,7 +286,7 @@ async fn linger(socket: &TcpStream, stage: watch::Receiver<Stage>) {
     tokio::select! {
         () = drained => {}
         () = time::sleep(LINGER) => {}
-        () = reached(stage, Stage::Aborting) => {}
+        _ = past(stage, Stage::Draining) => {}
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -14,7 +13,7 @@ use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
 use tokio::sync::{Notify, futures::OwnedNotified};
 
-use super::{Peer, Protocol};
+use super::{Peer, Protocol, peer::Ends};
 use crate::{
     ledger::{InHand, Ledger},
     send::ReplyBody,
@@ -24,11 +23,9 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Requests<S> {
     pub(super) service: S,
-    pub(super) addr: SocketAddr,
-    pub(super) local: SocketAddr,
+    pub(super) ends: Arc<Ends>,
     pub(super) protocol: Protocol,
     pub(super) ledger: Ledger,
-    pub(super) abort: Arc<Notify>,
     pub(super) panicked: fn() -> Response<ReplyBody>,
 }
 
@@ -43,20 +40,18 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Answer<F> {
         let in_hand = self.ledger.begin();
-        let cut = Arc::new(Notify::new());
+        let is_http_2 = self.protocol == Protocol::Http2;
+        // HTTP/1 ends a request with its connection.
+        let cut = is_http_2.then(|| Arc::new(Notify::new()));
         let peer = Peer {
-            addr: self.addr,
-            local: self.local,
-            protocol: self.protocol,
+            ends: self.ends.clone(),
             request: in_hand.watch(),
-            abort: self.abort.clone(),
             cut: cut.clone(),
         };
-        let is_http_2 = self.protocol == Protocol::Http2;
         Answer {
             // HTTP/1's own side leaves out the body of a reply to HEAD.
             is_bare: is_http_2 && request.method() == Method::HEAD,
-            cut: is_http_2.then(|| Box::pin(cut.notified_owned())),
+            cut: cut.map(|cut| Box::pin(cut.notified_owned())),
             work: caught(|| Box::pin((self.service)(request, peer))),
             in_hand: Some(in_hand),
             panicked: self.panicked,
