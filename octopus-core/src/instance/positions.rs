@@ -1,13 +1,12 @@
 //! Where each assigned partition is read next, and which comes first in the next reply.
 
-use std::collections::BTreeMap;
-
 use crate::{Commit, Position, TopicPartition};
 
 /// The assigned partitions of an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
-    at: BTreeMap<TopicPartition, Option<Position>>,
+    /// Sorted. Most instances have one, and a tree would have room for eleven.
+    at: Vec<(TopicPartition, Option<Position>)>,
     order: Vec<TopicPartition>,
     blocked: Option<TopicPartition>,
 }
@@ -16,38 +15,39 @@ impl Positions {
     /// Takes an assignment in place of the earlier one. Partitions that stay keep their place in the order, and with
     /// `keep` their positions [D-12]; others start anew.
     pub(crate) fn install(&mut self, partitions: &[TopicPartition], keep: bool) {
-        let mut at = BTreeMap::new();
+        let mut at: Vec<_> = partitions
+            .iter()
+            .map(|partition| (partition.clone(), self.of(partition).filter(|_| keep)))
+            .collect();
+        at.sort_by(|(a, _), (b, _)| a.cmp(b));
+        at.dedup_by(|(a, _), (b, _)| a == b);
+        self.at = at;
+        let mut order = std::mem::take(&mut self.order);
+        order.retain(|partition| self.contains(partition));
         for partition in partitions {
-            let kept = self.at.get(partition).copied().flatten().filter(|_| keep);
-            at.insert(partition.clone(), kept);
-        }
-        self.order.retain(|partition| at.contains_key(partition));
-        for partition in partitions {
-            if !self.order.contains(partition) {
-                self.order.push(partition.clone());
+            if !order.contains(partition) {
+                order.push(partition.clone());
             }
         }
-        self.blocked = self
-            .blocked
-            .take()
-            .filter(|blocked| keep && at.contains_key(blocked));
-        self.at = at;
+        self.order = order;
+        let blocked = self.blocked.take();
+        self.blocked = blocked.filter(|blocked| keep && self.contains(blocked));
     }
 
     /// Drops every partition that `stays` does not name.
     pub(crate) fn retain(&mut self, stays: impl Fn(&TopicPartition) -> bool) {
-        let stay: Vec<_> = self.at.keys().filter(|at| stays(at)).cloned().collect();
+        let stay: Vec<_> = self.assigned().into_iter().filter(stays).collect();
         self.install(&stay, true);
     }
 
     /// Whether a partition is assigned.
     pub(crate) fn contains(&self, partition: &TopicPartition) -> bool {
-        self.at.contains_key(partition)
+        self.find(partition).is_ok()
     }
 
     /// The assigned partitions, sorted by topic [D-15].
     pub(crate) fn assigned(&self) -> Vec<TopicPartition> {
-        self.at.keys().cloned().collect()
+        self.at.iter().map(|(partition, _)| partition.clone()).collect()
     }
 
     /// How many partitions are assigned.
@@ -59,7 +59,7 @@ impl Positions {
     pub(crate) fn plan(&self) -> Vec<(TopicPartition, Option<Position>)> {
         self.order
             .iter()
-            .map(|partition| (partition.clone(), self.at.get(partition).copied().flatten()))
+            .map(|partition| (partition.clone(), self.of(partition)))
             .collect()
     }
 
@@ -91,7 +91,7 @@ impl Positions {
     /// Moves partitions; those that are not assigned are passed over.
     pub(crate) fn advance(&mut self, moved: Vec<(TopicPartition, Position)>) {
         for (partition, position) in moved {
-            if let Some(at) = self.at.get_mut(&partition) {
+            if let Some(at) = self.at_mut(&partition) {
                 *at = Some(position);
             }
         }
@@ -100,7 +100,7 @@ impl Positions {
     /// Sets those that have no position yet.
     pub(crate) fn fill(&mut self, started: Vec<(TopicPartition, Position)>) {
         for (partition, position) in started {
-            if let Some(at) = self.at.get_mut(&partition) {
+            if let Some(at) = self.at_mut(&partition) {
                 at.get_or_insert(position);
             }
         }
@@ -109,7 +109,7 @@ impl Positions {
     /// Goes to a place that the client chose, or with `None` to where reading starts. The partition is no longer
     /// blocked.
     pub(crate) fn seek(&mut self, partition: &TopicPartition, position: Option<Position>) {
-        if let Some(at) = self.at.get_mut(partition) {
+        if let Some(at) = self.at_mut(partition) {
             *at = position;
             if self.blocked.as_ref() == Some(partition) {
                 self.blocked = None;
@@ -135,6 +135,18 @@ impl Positions {
     /// The partition that no fetch gets past.
     pub(crate) const fn blocked(&self) -> Option<&TopicPartition> {
         self.blocked.as_ref()
+    }
+
+    fn find(&self, partition: &TopicPartition) -> Result<usize, usize> {
+        self.at.binary_search_by(|(known, _)| known.cmp(partition))
+    }
+
+    fn of(&self, partition: &TopicPartition) -> Option<Position> {
+        self.find(partition).ok().and_then(|at| self.at[at].1)
+    }
+
+    fn at_mut(&mut self, partition: &TopicPartition) -> Option<&mut Option<Position>> {
+        self.find(partition).ok().map(|at| &mut self.at[at].1)
     }
 }
 
