@@ -2,16 +2,18 @@
 //! void because the topic was made anew.
 
 mod check;
+mod few;
 mod resolve;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     time::{Duration, Instant},
 };
 
 use octopus_core::{Error, Position};
 use uuid::Uuid;
 
+use self::few::Few;
 pub(crate) use self::resolve::{Found, Resolver, each_topic};
 
 /// How long a topic that can't be read is not asked about again.
@@ -20,14 +22,13 @@ const FAILED_FOR: Duration = Duration::from_secs(1);
 /// The starts of one consumer's topics. A start that was found is kept until the consumer reads from it.
 #[derive(Debug, Default)]
 pub(crate) struct Starts {
-    /// In boxes: a map has room for many.
-    entries: BTreeMap<String, Box<Entry>>,
+    entries: Few<String, Box<Entry>>,
     /// The topic ids at which the positions were taken [D-22].
-    ids: BTreeMap<String, Uuid>,
+    ids: Few<String, Uuid>,
     /// The leader's epoch in which each position was last known to be of the leader's log.
-    checked: BTreeMap<String, i32>,
+    checked: Few<String, i32>,
     /// What was last sent to be committed, and the id of the topic that it was taken in.
-    sent: BTreeMap<String, (Uuid, i64)>,
+    sent: Few<String, (Uuid, i64)>,
     asked: u64,
 }
 
@@ -86,10 +87,10 @@ pub(crate) enum Sought {
 impl Starts {
     /// Keeps only what concerns these topics.
     pub(crate) fn keep(&mut self, topics: &BTreeSet<String>) {
-        self.entries.retain(|topic, _| topics.contains(topic));
-        self.ids.retain(|topic, _| topics.contains(topic));
-        self.checked.retain(|topic, _| topics.contains(topic));
-        self.sent.retain(|topic, _| topics.contains(topic));
+        self.entries.retain(|topic| topics.contains(topic));
+        self.ids.retain(|topic| topics.contains(topic));
+        self.checked.retain(|topic| topics.contains(topic));
+        self.sent.retain(|topic| topics.contains(topic));
     }
 
     /// Forgets every start that was found or is looked for. The positions that they were to replace stand, and are void as
@@ -140,7 +141,7 @@ impl Starts {
             // It was sought since; what was read of the topic of old meanwhile has an epoch.
             self.ids.insert(topic.to_owned(), id);
         }
-        let known = *self.ids.entry(topic.to_owned()).or_insert(id);
+        let known = *self.ids.or_insert(topic.to_owned(), id);
         if same(known, id) {
             self.at(topic, position, leader_epoch, Some(position))
         } else {
