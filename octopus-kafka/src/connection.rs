@@ -10,20 +10,21 @@ use std::{
     collections::BTreeMap,
     ops::RangeInclusive,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures_channel::mpsc;
 use kafka_protocol::{
     messages::{ApiKey, ApiVersionsRequest, RequestHeader},
     protocol::{Encodable, StrBytes, encode_request_header_into_buffer},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
-    sync::{Notify, RwLock, mpsc, oneshot, watch},
+    sync::{Notify, RwLock, oneshot},
     time::{Instant, timeout_at},
 };
 
@@ -44,10 +45,14 @@ const API_VERSIONS: i16 = 3;
 /// An open connection whose broker said which versions it speaks.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    requests: mpsc::UnboundedSender<Box<Outgoing>>,
+    /// The line ends with the last that holds it.
+    requests: Arc<Line>,
     shared: Arc<Shared>,
     versions: Versions,
 }
+
+/// Where requests wait for the writer. Its memory is that of what waits, and many connections have nothing in it.
+type Line = mpsc::UnboundedSender<Outgoing>;
 
 /// What the two tasks and the callers share.
 #[derive(Debug)]
@@ -61,7 +66,9 @@ struct Shared {
     /// Whether the session is being renewed; only that is without its answer then.
     is_renewing: AtomicBool,
     /// Why the connection is of no more use; both tasks end at once when it is set, and the stream with them.
-    fault: watch::Sender<Option<Arc<str>>>,
+    fault: OnceLock<Arc<str>>,
+    /// Told of the fault.
+    at_fault: Notify,
     state: Mutex<State>,
 }
 
@@ -84,7 +91,7 @@ struct State {
     lowered: BTreeMap<i16, i16>,
 }
 
-/// A request on its way to the writer. A channel has room for many of what it carries, so that is a box here.
+/// A request on its way to the writer.
 #[derive(Debug)]
 struct Outgoing {
     /// The whole frame; its correlation id is written when its turn comes.
@@ -137,8 +144,8 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (read, write) = split(stream);
-        let (requests, outgoing) = mpsc::unbounded_channel();
-        let (sent, awaited) = mpsc::unbounded_channel();
+        let (requests, outgoing) = mpsc::unbounded();
+        let (sent, awaited) = mpsc::unbounded();
         let now = Instant::now();
         let state = State {
             used: now,
@@ -153,13 +160,14 @@ impl Connection {
             quiet: Notify::new(),
             gate: RwLock::new(()),
             is_renewing: AtomicBool::new(false),
-            fault: watch::Sender::new(None),
+            fault: OnceLock::new(),
+            at_fault: Notify::new(),
             state: Mutex::new(state),
         });
         tokio::spawn(writer::run(write, outgoing, sent, Arc::clone(&shared)));
         tokio::spawn(reader::run(read, awaited, most, budget, Arc::clone(&shared)));
         let mut connection = Self {
-            requests,
+            requests: Arc::new(requests),
             shared,
             versions: Versions::default(),
         };
@@ -220,6 +228,15 @@ impl Connection {
         Ok(Answer { bytes, version })
     }
 
+    /// Holds the versions where an earlier connection holds them, if they are the same still.
+    pub(crate) fn share(&mut self, earlier: &mut Versions) {
+        if self.versions == *earlier {
+            self.versions = earlier.clone();
+        } else {
+            *earlier = self.versions.clone();
+        }
+    }
+
     /// Whether the broker told of one of these versions.
     pub(crate) fn offers(&self, api_key: i16, range: &RangeInclusive<i16>) -> bool {
         self.versions.choose(api_key, range).is_some()
@@ -253,13 +270,13 @@ impl Connection {
         self.shared.lock().asked.get_or_insert_with(Instant::now);
         // A caller in a hurry gives up; the broker is at fault only when it takes unusually long.
         let patience = deadline.max(Instant::now() + PATIENCE);
-        if let Err(unsent) = self.requests.send(Box::new(Outgoing {
+        if let Err(unsent) = self.requests.unbounded_send(Outgoing {
             frame,
             deadline: patience,
             answer,
             throttle_at,
             hold,
-        })) {
+        }) {
             drop(unsent);
             self.shared.end();
             return Err(closed(
@@ -290,7 +307,7 @@ impl Connection {
 
     /// Why it can't be used any more, if so.
     pub(crate) fn fault(&self) -> Option<Arc<str>> {
-        self.shared.fault.borrow().clone()
+        self.shared.fault.get().cloned()
     }
 
     /// Ends when it can't be used any more.
@@ -300,7 +317,7 @@ impl Connection {
 
     /// Whether it may be asked: not at fault, and not throttled.
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
-        self.shared.fault.borrow().is_none() && self.throttled(now).is_none()
+        self.shared.fault.get().is_none() && self.throttled(now).is_none()
     }
 
     /// Until when the broker does not read from it, if that is not over.
@@ -357,19 +374,24 @@ impl Shared {
 
     /// Notes the first fault, and gives it.
     fn poison(&self, why: &str) -> Arc<str> {
-        let mut first = None;
-        self.fault.send_if_modified(|fault| {
-            let is_new = fault.is_none();
-            first = Some(Arc::clone(fault.get_or_insert_with(|| why.into())));
-            is_new
+        let mut is_new = false;
+        let first = self.fault.get_or_init(|| {
+            is_new = true;
+            why.into()
         });
-        first.unwrap_or_else(|| why.into())
+        if is_new {
+            self.at_fault.notify_waiters();
+        }
+        Arc::clone(first)
     }
 
     /// Ends when the connection is of no more use.
     async fn ended(&self) {
-        // It can't fail: the sender is in `self`.
-        let _ = self.fault.subscribe().wait_for(Option::is_some).await;
+        // It hears of a fault that is noted from here on.
+        let told = self.at_fault.notified();
+        if self.fault.get().is_none() {
+            told.await;
+        }
     }
 
     fn touch(&self) {

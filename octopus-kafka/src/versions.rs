@@ -1,10 +1,18 @@
 //! Which versions of each request a broker speaks.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{ops::RangeInclusive, sync::Arc};
 
-/// The versions that a broker told of, by API key.
+/// The versions that a broker told of. Clones are the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Versions(BTreeMap<i16, (i16, i16)>);
+pub(crate) struct Versions(Arc<[Spoken]>);
+
+/// The versions of one request, in the order of the API's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Spoken {
+    api_key: i16,
+    min: i16,
+    max: i16,
+}
 
 /// The answer to an ApiVersions request.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,9 +26,10 @@ pub(crate) enum Told {
 impl Versions {
     /// The highest version that is in our range and in the broker's.
     pub(crate) fn choose(&self, api_key: i16, ours: &RangeInclusive<i16>) -> Option<i16> {
-        let (min, max) = self.0.get(&api_key)?;
-        let version = *ours.end().min(max);
-        (version >= *ours.start().max(min)).then_some(version)
+        let at = self.0.binary_search_by_key(&api_key, |spoken| spoken.api_key);
+        let Spoken { min, max, .. } = self.0[at.ok()?];
+        let version = max.min(*ours.end());
+        (version >= min.max(*ours.start())).then_some(version)
     }
 
     /// Reads the body of an ApiVersions response of version 0 or 3. Whoever answers with another error than "unknown
@@ -39,15 +48,19 @@ impl Versions {
         } else {
             count(rest)?
         };
-        let mut versions = BTreeMap::new();
+        let mut versions = Vec::new();
         for _ in 0..count {
-            let (key, after) = i16_of(rest)?;
+            let (api_key, after) = i16_of(rest)?;
             let (min, after) = i16_of(after)?;
             let (max, after) = i16_of(after)?;
             rest = if compact { skip_tags(after)? } else { after };
-            versions.insert(key, (min, max));
+            versions.push(Spoken { api_key, min, max });
         }
-        Some(Told::Versions(Self(versions)))
+        // Of one that comes twice, the last counts.
+        versions.reverse();
+        versions.sort_by_key(|spoken| spoken.api_key);
+        versions.dedup_by_key(|spoken| spoken.api_key);
+        Some(Told::Versions(Self(versions.into())))
     }
 }
 
@@ -135,6 +148,19 @@ mod tests {
             panic!()
         };
         assert_eq!(versions.choose(3, &(4..=13)), Some(9));
+    }
+
+    #[test]
+    fn of_versions_that_come_twice_the_last_counts() {
+        let mut body = vec![0, 0, 0, 0, 0, 3];
+        for (key, max) in [(3, 9), (1, 4), (3, 11)] {
+            body.extend([0, key, 0, 0, 0, max]);
+        }
+        let Some(Told::Versions(versions)) = Versions::read(0, &body) else {
+            panic!()
+        };
+        assert_eq!(versions.choose(3, &(0..=20)), Some(11));
+        assert_eq!(versions.choose(1, &(0..=20)), Some(4));
     }
 
     #[test]

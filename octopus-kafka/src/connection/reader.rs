@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_channel::mpsc;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, ReadHalf},
-    sync::mpsc,
     time::{Instant, timeout_at},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) async fn run<S: AsyncRead>(
     mut stream: ReadHalf<S>,
-    mut awaited: mpsc::UnboundedReceiver<Box<Awaited>>,
+    mut awaited: mpsc::UnboundedReceiver<Awaited>,
     most: usize,
     budget: Budget,
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ pub(super) async fn run<S: AsyncRead>(
                 Err(error) => (security::explain(&error), None),
             },
         };
-        let Some(request) = request else {
+        let Ok(request) = request else {
             break ("it was closed".to_owned(), None);
         };
         let answer = timeout_at(request.deadline, next(&mut stream, &mut head, most, &budget));
@@ -74,7 +74,7 @@ pub(super) async fn run<S: AsyncRead>(
     };
     let why = shared.poison(&why);
     awaited.close();
-    let lose = |request: Box<Awaited>, kind| {
+    let lose = |request: Awaited, kind| {
         shared.end();
         let _ = request.answer.send(Err(Lost {
             sent: true,
@@ -85,7 +85,7 @@ pub(super) async fn run<S: AsyncRead>(
     if let Some((request, kind)) = first {
         lose(request, kind);
     }
-    while let Some(request) = awaited.recv().await {
+    while let Ok(request) = awaited.recv().await {
         lose(request, None);
     }
 }

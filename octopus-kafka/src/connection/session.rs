@@ -2,7 +2,7 @@
 
 use std::{
     hash::{BuildHasher as _, RandomState},
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
     time::{Duration, SystemTime},
 };
 
@@ -12,12 +12,9 @@ use kafka_protocol::{
     messages::{ApiKey, SaslAuthenticateRequest, SaslHandshakeRequest},
     protocol::{Request, StrBytes},
 };
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{Connection, Outgoing, Shared, request_frame};
+use super::{Connection, Line, Shared, request_frame};
 use crate::{
     answer,
     error::Kind,
@@ -52,7 +49,7 @@ struct Session {
 
 /// A connection, as long as others hold it.
 struct Watched {
-    requests: mpsc::WeakUnboundedSender<Box<Outgoing>>,
+    requests: Weak<Line>,
     shared: Arc<Shared>,
     versions: Versions,
 }
@@ -72,7 +69,7 @@ impl Connection {
             .await?;
         if let Some(lifetime) = lifetime {
             let watched = Watched {
-                requests: self.requests.downgrade(),
+                requests: Arc::downgrade(&self.requests),
                 shared: Arc::clone(&self.shared),
                 versions: self.versions.clone(),
             };

@@ -3,9 +3,10 @@
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
+use futures_channel::mpsc;
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt, WriteHalf},
-    sync::{mpsc, oneshot},
+    sync::oneshot,
 };
 
 use super::{Awaited, CORRELATION_ID, Lost, Outgoing, Shared};
@@ -16,8 +17,8 @@ const JOINED: usize = 64 * 1024;
 
 pub(super) async fn run<S: AsyncWrite>(
     mut stream: WriteHalf<S>,
-    mut outgoing: mpsc::UnboundedReceiver<Box<Outgoing>>,
-    sent: mpsc::UnboundedSender<Box<Awaited>>,
+    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
+    sent: mpsc::UnboundedSender<Awaited>,
     shared: Arc<Shared>,
 ) {
     tokio::select! {
@@ -28,7 +29,7 @@ pub(super) async fn run<S: AsyncWrite>(
     // Those still on their way here were never sent.
     outgoing.close();
     let why = shared.poison("it was closed");
-    while let Some(request) = outgoing.recv().await {
+    while let Ok(request) = outgoing.recv().await {
         lose(request.answer, &why, &shared);
     }
 }
@@ -36,13 +37,13 @@ pub(super) async fn run<S: AsyncWrite>(
 /// Ends when there is no caller any more, or when the stream breaks.
 async fn send<S: AsyncWrite>(
     stream: &mut WriteHalf<S>,
-    outgoing: &mut mpsc::UnboundedReceiver<Box<Outgoing>>,
-    sent: &mpsc::UnboundedSender<Box<Awaited>>,
+    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
+    sent: &mpsc::UnboundedSender<Awaited>,
     shared: &Shared,
 ) {
     let mut correlation_id = 0i32;
     let mut joined = BytesMut::new();
-    while let Some(first) = outgoing.recv().await {
+    while let Ok(first) = outgoing.recv().await {
         let mut next = Some(first);
         while let Some(request) = next.take() {
             let Outgoing {
@@ -51,23 +52,23 @@ async fn send<S: AsyncWrite>(
                 answer,
                 throttle_at,
                 hold,
-            } = *request;
+            } = request;
             if answer.is_closed() {
                 // The caller left before a byte of it was sent.
                 shared.end();
             } else {
                 correlation_id = correlation_id.wrapping_add(1) & i32::MAX;
                 frame[CORRELATION_ID].copy_from_slice(&correlation_id.to_be_bytes());
-                let request = Box::new(Awaited {
+                let request = Awaited {
                     correlation_id,
                     deadline,
                     answer,
                     throttle_at,
                     _hold: hold,
-                });
-                if let Err(unheard) = sent.send(request) {
+                };
+                if let Err(unheard) = sent.unbounded_send(request) {
                     let why = shared.poison("its reader ended");
-                    lose(unheard.0.answer, &why, shared);
+                    lose(unheard.into_inner().answer, &why, shared);
                     return;
                 }
                 joined.extend_from_slice(&frame);

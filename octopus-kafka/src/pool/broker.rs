@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{Class, Links, NoConnection, Standing, dial::Dial, lock};
-use crate::{connection::Connection, error::Kind};
+use crate::{connection::Connection, error::Kind, versions::Versions};
 
 /// Those who wait for each other's answers, by what they want: they have one place among the exclusive leases of a
 /// class, from when one of them got it until all of them gave it back.
@@ -39,6 +39,8 @@ pub(super) struct Broker {
     /// The most exclusive leases at once, those counted whose answer is still awaited.
     places: Mutex<BTreeMap<Class, Arc<Semaphore>>>,
     parties: Mutex<Parties>,
+    /// What its last new connection was told, for those after it to share.
+    pub(super) versions: Mutex<Versions>,
     dial: Arc<Gate<Dial>>,
     /// Held by the one exclusive class's caller that waits for `dial`, so that a heartbeat's connection waits behind
     /// one opening and not behind one for every consumer.
@@ -99,6 +101,7 @@ impl Broker {
             held: Mutex::default(),
             places: Mutex::default(),
             parties: Mutex::default(),
+            versions: Mutex::default(),
             dial: Arc::default(),
             crowd: Arc::default(),
             doubted: Mutex::default(),

@@ -11,6 +11,7 @@ use tokio::{sync::OwnedMutexGuard, time::Instant};
 use super::{
     Class, IDLE, NoConnection,
     broker::{Broker, Opened},
+    lock,
 };
 use crate::{backoff, connection::Connection, error::Kind};
 
@@ -135,9 +136,10 @@ impl Broker {
             .await
             .map_err(|error| Kind::Unreachable(format!("{address}: {error}").into()))?;
         let limit = Instant::now() + HELLO;
-        let connection = Connection::open(stream, most, self.links.budget.clone(), limit)
+        let mut connection = Connection::open(stream, most, self.links.budget.clone(), limit)
             .await
             .map_err(|error| unusable(address, error.kind()))?;
+        connection.share(&mut lock(&self.versions));
         if let Some(sasl) = &self.links.sasl {
             connection
                 .sign_in(sasl, address)
