@@ -30,14 +30,14 @@ pub(super) async fn run<S: AsyncRead>(
         let request = tokio::select! {
             biased;
             () = shared.ended() => break ("it was closed".to_owned(), None),
-            request = awaited.recv() => request,
+            request = awaited.recv() => match request {
+                Ok(request) => request,
+                Err(_) => break ("it was closed".to_owned(), None),
+            },
             got = head.more(&mut stream) => break match got {
                 Ok(()) => ("it said something that nobody asked for".to_owned(), None),
                 Err(error) => (security::explain(&error), None),
             },
-        };
-        let Ok(request) = request else {
-            break ("it was closed".to_owned(), None);
         };
         let answer = timeout_at(request.deadline, next(&mut stream, &mut head, most, &budget));
         let answer = tokio::select! {

@@ -44,38 +44,8 @@ async fn send<S: AsyncWrite>(
     let mut correlation_id = 0i32;
     let mut joined = BytesMut::new();
     while let Ok(first) = outgoing.recv().await {
-        let mut next = Some(first);
-        while let Some(request) = next.take() {
-            let Outgoing {
-                mut frame,
-                deadline,
-                answer,
-                throttle_at,
-                hold,
-            } = request;
-            if answer.is_closed() {
-                // The caller left before a byte of it was sent.
-                shared.end();
-            } else {
-                correlation_id = correlation_id.wrapping_add(1) & i32::MAX;
-                frame[CORRELATION_ID].copy_from_slice(&correlation_id.to_be_bytes());
-                let request = Awaited {
-                    correlation_id,
-                    deadline,
-                    answer,
-                    throttle_at,
-                    _hold: hold,
-                };
-                if let Err(unheard) = sent.unbounded_send(request) {
-                    let why = shared.poison("its reader ended");
-                    lose(unheard.into_inner().answer, &why, shared);
-                    return;
-                }
-                joined.extend_from_slice(&frame);
-            }
-            if joined.len() < JOINED {
-                next = outgoing.try_recv().ok();
-            }
+        if let Err(Unheard) = join(first, outgoing, sent, &mut correlation_id, &mut joined, shared) {
+            return;
         }
         shared.touch();
         if let Err(error) = write(stream, &mut joined).await {
@@ -83,6 +53,54 @@ async fn send<S: AsyncWrite>(
             return;
         }
     }
+}
+
+/// The reader is gone.
+struct Unheard;
+
+/// Joins the frame of this request and those behind it, as far as they go out in one write.
+fn join(
+    first: Outgoing,
+    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
+    sent: &mpsc::UnboundedSender<Awaited>,
+    correlation_id: &mut i32,
+    joined: &mut BytesMut,
+    shared: &Shared,
+) -> Result<(), Unheard> {
+    let mut next = Some(first);
+    while let Some(request) = next.take() {
+        let Outgoing {
+            mut frame,
+            deadline,
+            answer,
+            throttle_at,
+            hold,
+        } = request;
+        if answer.is_closed() {
+            // The caller left before a byte of it was sent.
+            shared.end();
+        } else {
+            *correlation_id = correlation_id.wrapping_add(1) & i32::MAX;
+            frame[CORRELATION_ID].copy_from_slice(&correlation_id.to_be_bytes());
+            let request = Awaited {
+                correlation_id: *correlation_id,
+                deadline,
+                answer,
+                throttle_at,
+                _hold: hold,
+            };
+            if let Err(unheard) = sent.unbounded_send(request) {
+                let why = shared.poison("its reader ended");
+                lose(unheard.into_inner().answer, &why, shared);
+                return Err(Unheard);
+            }
+            joined.extend_from_slice(&frame);
+        }
+        if joined.len() < JOINED {
+            next = outgoing.try_recv().ok();
+        }
+    }
+    Ok(())
 }
 
 /// Tells a caller that its request was never sent.
