@@ -5,7 +5,6 @@ mod heads;
 mod tests;
 
 use std::{
-    collections::BTreeSet,
     fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -25,8 +24,8 @@ struct Book {
     written: Vec<Sending>,
     is_closed: bool,
     heads: Heads,
-    /// The requests in hand, by number.
-    in_hand: BTreeSet<u64>,
+    /// The numbers of the requests in hand, in their order.
+    in_hand: Vec<u64>,
     /// The number of the last request.
     last: u64,
 }
@@ -70,7 +69,7 @@ impl Ledger {
             written: Vec::new(),
             is_closed: false,
             heads: Heads::new(protocol),
-            in_hand: BTreeSet::new(),
+            in_hand: Vec::new(),
             last: 0,
         })))
     }
@@ -80,7 +79,7 @@ impl Ledger {
         let mut book = self.book();
         book.last += 1;
         let number = book.last;
-        book.in_hand.insert(number);
+        book.in_hand.push(number);
         book.heads.ended();
         drop(book);
         InHand {
@@ -166,7 +165,10 @@ impl InHand {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        self.ledger.book().in_hand.remove(&self.number);
+        let mut book = self.ledger.book();
+        if let Ok(at) = book.in_hand.binary_search(&self.number) {
+            book.in_hand.remove(at);
+        }
     }
 }
 
@@ -186,6 +188,6 @@ pub(crate) struct Watch {
 impl Watch {
     /// Whether its reply is still to be sent, or on its way.
     pub(crate) fn is_in_hand(&self) -> bool {
-        self.ledger.book().in_hand.contains(&self.number)
+        self.ledger.book().in_hand.binary_search(&self.number).is_ok()
     }
 }
