@@ -110,6 +110,8 @@ pub struct Config {
     pub consumer_heartbeat_interval: Duration,
     /// The largest batch of a topic that sets no `max.message.bytes`: 16 MiB by default.
     pub max_message_bytes: usize,
+    /// The most bytes of records in one answer to a Fetch, but for a first batch that is larger: 55 MiB by default.
+    pub max_fetch_bytes: usize,
     /// The longest frame that is read: 32 MiB by default. A longer one closes its connection.
     pub max_frame_bytes: usize,
     /// How many bytes a partition keeps; the oldest batches go first. 1 GiB by default.
@@ -146,6 +148,7 @@ impl Default for Config {
             consumer_session_timeout: Duration::from_secs(45),
             consumer_heartbeat_interval: Duration::from_secs(5),
             max_message_bytes: 16 << 20,
+            max_fetch_bytes: 55 << 20,
             max_frame_bytes: 32 << 20,
             retention_bytes: 1 << 30,
             users: Users::default(),
@@ -219,6 +222,7 @@ pub(crate) struct Settings {
     auto_create: bool,
     num_partitions: i32,
     max_message_bytes: usize,
+    max_fetch_bytes: usize,
     retention_bytes: usize,
     requests_kept: usize,
     groups: Rules,
@@ -519,6 +523,7 @@ impl Config {
             auto_create: self.auto_create,
             num_partitions: self.num_partitions,
             max_message_bytes: self.max_message_bytes,
+            max_fetch_bytes: self.max_fetch_bytes,
             retention_bytes: self.retention_bytes,
             requests_kept: self.requests_kept,
             groups: Rules {

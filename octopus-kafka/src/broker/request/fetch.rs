@@ -128,7 +128,8 @@ impl Machine {
         request: &FetchRequest,
         mut each: impl FnMut(usize, &FetchPartition, Result<(&'a Log, Look), Code>),
     ) {
-        let mut left = usize::try_from(request.max_bytes).unwrap_or(0);
+        let most = self.settings.max_fetch_bytes;
+        let mut left = usize::try_from(request.max_bytes).unwrap_or(0).min(most);
         let mut first_whole = true;
         for (index, topic) in request.topics.iter().enumerate() {
             for asked in &topic.partitions {

@@ -299,6 +299,7 @@ impl Machine {
         let values = [
             ("auto.create.topics.enable", settings.auto_create.to_string()),
             ("broker.id", settings.node.id.to_string()),
+            ("fetch.max.bytes", settings.max_fetch_bytes.to_string()),
             (
                 "group.initial.rebalance.delay.ms",
                 rules.initial_rebalance_delay.as_millis().to_string(),
