@@ -2,6 +2,7 @@
 //! joins again, leaves and closes. What it reads is judged by the truth.
 
 mod act;
+mod ahead;
 mod read;
 
 use std::{
@@ -17,6 +18,7 @@ use octopus_core::{
 use octopus_kafka::{Cluster, Consumer, Signal};
 use tokio::time::timeout;
 
+use self::ahead::Ahead;
 use crate::{
     sim::{Sim, Stand},
     truth::Seen,
@@ -36,6 +38,7 @@ pub(crate) struct Reader {
     places: BTreeMap<String, Option<Place>>,
     /// What a poll brought whose reply was not delivered.
     undelivered: BTreeMap<String, Read>,
+    ahead: Option<Ahead>,
     wants_join: bool,
     lost: bool,
 }
@@ -47,6 +50,8 @@ pub(crate) struct Kind {
     pub(crate) subscribes: bool,
     pub(crate) topics: Vec<String>,
     pub(crate) reset: AutoOffsetReset,
+    /// It takes its next turn ahead where it can, as the service does.
+    pub(crate) reads_ahead: bool,
 }
 
 /// Where a consumer is in a topic.
@@ -94,6 +99,7 @@ impl Reader {
             client_id,
             places,
             undelivered: BTreeMap::new(),
+            ahead: None,
             lost: false,
         }
     }
@@ -144,6 +150,7 @@ impl Reader {
         };
         let patience = cancel.unwrap_or(Duration::from_secs(60));
         if self.wants_join {
+            self.ahead = None;
             return self.join(within, patience).await;
         }
         let position = |place: &Option<Place>| place.as_ref().map(|place| place.position);
@@ -160,6 +167,9 @@ impl Reader {
         if plan.positions.is_empty() {
             return tokio::time::sleep(within).await;
         }
+        if let Some(found) = self.taken_ahead(&plan) {
+            return self.take(found, deliver, plan).await;
+        }
         let Ok(polled) = timeout(patience, self.consumer.poll(&plan, within)).await else {
             return self.sim.note(format_args!("{} left its poll", self.client_id));
         };
@@ -167,7 +177,7 @@ impl Reader {
         match polled {
             // What it read is another's by now.
             Ok(_) if self.lost => {}
-            Ok(polled) => self.take(polled, deliver).await,
+            Ok(polled) => self.take(self.walked(polled), deliver, plan).await,
             Err(error) => self.failed("a poll", &error, within).await,
         }
     }

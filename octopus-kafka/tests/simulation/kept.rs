@@ -1,6 +1,6 @@
 //! The seeds of worlds that failed once.
 
-/// What each failed at, and its seed.
+/// What each failed at, and its seed; nothing is read ahead in them.
 pub(crate) const SEEDS: &[(&str, u64)] = &[
     (
         "a commit that waited for a join, of what the join gave to others",

@@ -41,14 +41,14 @@ pub(crate) struct Played {
 }
 
 /// Plays the world of a seed. The same seed is the same world.
-pub(crate) fn play(seed: u64, protocol: GroupProtocol) -> Played {
+pub(crate) fn play(seed: u64, protocol: GroupProtocol, reads_ahead: bool) -> Played {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let sim = world(seed, protocol).await;
+        let sim = world(seed, protocol, reads_ahead).await;
         let state = sim.lock();
         let failure = state.failure.as_ref();
         let failure = failure.map(|why| format!("seed {seed}: {why}\n{}", state.lines(LINES)));
@@ -62,7 +62,10 @@ pub(crate) fn play(seed: u64, protocol: GroupProtocol) -> Played {
 /// The events that are shown of a world that failed.
 const LINES: usize = 400;
 
-async fn world(seed: u64, protocol: GroupProtocol) -> Arc<Sim> {
+/// The bytes of records that an answer has where consumers read ahead: a few batches.
+const SMALL_ANSWER: usize = 400;
+
+async fn world(seed: u64, protocol: GroupProtocol, reads_ahead: bool) -> Arc<Sim> {
     let mut config = broker::Config::default();
     config.initial_rebalance_delay = Duration::ZERO;
     config.consumer_session_timeout = SESSION;
@@ -70,6 +73,10 @@ async fn world(seed: u64, protocol: GroupProtocol) -> Arc<Sim> {
     // A client that lets the broker make topics is found out.
     config.auto_create = true;
     config.requests_kept = 0;
+    if reads_ahead {
+        // Of what there is to read, an answer has some.
+        config.max_fetch_bytes = SMALL_ANSWER;
+    }
     config.advertised = Some(("kafka".to_owned(), 9092));
     let nodes = 1 + usize::try_from(seed % 3).expect("few nodes");
     let sim = Sim::new(seed, protocol, nodes, &config);
@@ -78,7 +85,7 @@ async fn world(seed: u64, protocol: GroupProtocol) -> Arc<Sim> {
     let mut tasks = JoinSet::new();
     let consumers = 1 + sim.lock().chance.below(6);
     for number in 0..consumers {
-        let kind = kind(&sim, &topics);
+        let kind = kind(&sim, &topics, reads_ahead);
         tasks.spawn(Reader::new(&sim, &cluster, &format!("c{number}"), kind).live());
     }
     let length = sim.lock().chance.wait(4_000, 16_000);
@@ -169,7 +176,7 @@ fn cluster(sim: &Arc<Sim>, nodes: usize) -> Cluster {
     cluster
 }
 
-fn kind(sim: &Sim, topics: &[String]) -> Kind {
+fn kind(sim: &Sim, topics: &[String], reads_ahead: bool) -> Kind {
     let mut state = sim.lock();
     let some = 1 + state.chance.below(topics.len());
     let from = state.chance.below(topics.len());
@@ -194,6 +201,7 @@ fn kind(sim: &Sim, topics: &[String]) -> Kind {
         subscribes,
         topics: mine,
         reset,
+        reads_ahead,
     }
 }
 

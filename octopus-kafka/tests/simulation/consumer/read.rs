@@ -2,23 +2,59 @@
 
 use std::time::Duration;
 
-use octopus_core::{AutoOffsetReset, Position, Records};
+use octopus_core::{AutoOffsetReset, Error, FetchPlan, Fetched, Position, Records, TopicPartition};
 use octopus_kafka::Polled;
 
 use super::{Place, Reader};
 use crate::{sim::State, truth::Seen};
 
 /// The records that were read, and the position behind them.
-type Taken = (Vec<(i64, u64)>, Option<Position>);
+pub(super) type Taken = (Vec<(i64, u64)>, Option<Position>);
+
+/// What a poll brought, as far as the reply has room for it.
+pub(super) struct Found {
+    pub(super) failed: Vec<(TopicPartition, Error)>,
+    pub(super) started: Vec<(TopicPartition, Position)>,
+    pub(super) parts: Vec<(TopicPartition, Taken)>,
+}
+
+impl Found {
+    /// How far it reaches.
+    pub(super) fn fetched(&self) -> Fetched {
+        let ends = self.parts.iter();
+        Fetched {
+            started: self.started.clone(),
+            next: ends
+                .filter_map(|(at, (_, end))| Some((at.clone(), (*end)?)))
+                .collect(),
+            ..Fetched::default()
+        }
+    }
+}
 
 impl Reader {
-    /// Judges what a poll brought, and moves where it was delivered.
-    pub(super) async fn take(&mut self, polled: Polled, deliver: bool) {
-        for (at, error) in polled.failed {
+    /// Reads what a poll brought.
+    pub(super) fn walked(&self, polled: Polled) -> Found {
+        let parts = polled.parts.into_iter().map(|(at, mut records)| {
+            let taken = self.walk(at.topic.as_str(), &mut records);
+            (at, taken)
+        });
+        Found {
+            failed: polled.failed,
+            started: polled.started,
+            parts: parts.collect(),
+        }
+    }
+
+    /// Judges what a turn with this plan found, and moves where it was delivered.
+    pub(super) async fn take(&mut self, found: Found, deliver: bool, plan: FetchPlan) {
+        let next = plan.after(&found.fetched());
+        let has_records = found.parts.iter().any(|(_, (read, _))| !read.is_empty());
+        for (at, error) in found.failed {
             self.failed(at.topic.as_str(), &error, Duration::from_millis(40))
                 .await;
         }
-        for (at, start) in polled.started {
+        for (at, start) in found.started {
             let topic = at.topic.as_str();
             let seen = self.starts(topic, start);
             self.undelivered.remove(topic);
@@ -28,14 +64,13 @@ impl Reader {
             };
             self.places.insert(topic.to_owned(), Some(place));
         }
-        for (at, mut records) in polled.parts {
+        for (at, (read, position)) in found.parts {
             let topic = at.topic.as_str();
             let Some(Some(from)) = self.places.get(topic).cloned() else {
                 self.sim
                     .fail(format_args!("{} read {topic} from nowhere", self.client_id));
                 continue;
             };
-            let (read, position) = self.walk(topic, &mut records);
             let to = position.unwrap_or(from.position);
             let seen = self.judge(topic, &from, &read, to.offset);
             let what = if deliver { "reads" } else { "does not get" };
@@ -52,13 +87,17 @@ impl Reader {
                     .insert(topic.to_owned(), (from.position.offset, read));
             }
         }
+        if has_records && self.kind.reads_ahead {
+            self.take_ahead(next).await;
+        }
     }
 
     /// Reads as many records as the reply has room for.
     fn walk(&self, topic: &str, records: &mut impl Records) -> Taken {
         let most = {
             let mut state = self.sim.lock();
-            let all = state.quiet || state.chance.happens(700);
+            let often = if self.kind.reads_ahead { 400 } else { 700 };
+            let all = state.quiet || state.chance.happens(often);
             if all {
                 usize::MAX
             } else {
