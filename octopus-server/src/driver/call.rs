@@ -91,7 +91,8 @@ async fn run(
     hurried: impl Future<Output = ()>,
 ) -> Done {
     match (effect, opened) {
-        (Effect::Open(settings), _) => open(driver, instance, &settings, within).await,
+        // What rarely runs has a box, so that a fetch that waits has no room for it.
+        (Effect::Open(settings), _) => Box::pin(open(driver, instance, &settings, within)).await,
         (Effect::Topics(topics), Some(opened)) => held(driver, &opened, topics, within).await.into(),
         (Effect::Fetch(plan), Some(opened)) => {
             let turned = opened.reader.turn(plan, within, hurried).await;
@@ -106,7 +107,7 @@ async fn run(
             | Effect::Start(_)
             | Effect::Bounds(..)),
             Some(opened),
-        ) => opened.reader.run(effect, within, hurried).await.into(),
+        ) => Box::pin(opened.reader.run(effect, within, hurried)).await.into(),
         // An open that failed or was given up left nothing to close.
         (Effect::Close, None) => Ok(Outcome::Done).into(),
         (

@@ -35,6 +35,20 @@ struct Ahead {
     task: AbortHandle,
 }
 
+impl Ahead {
+    /// What it comes to, with what it has once `hurried` is ready.
+    async fn turned(mut self, hurried: impl Future<Output = ()>) -> Option<Turned> {
+        tokio::select! {
+            biased;
+            turned = &mut self.turned => turned.ok(),
+            () = hurried => {
+                self.hurry.notify_one();
+                (&mut self.turned).await.ok()
+            }
+        }
+    }
+}
+
 impl Drop for Ahead {
     fn drop(&mut self) {
         self.task.abort();
@@ -74,29 +88,26 @@ impl Reader {
         let mut hurried = pin!(hurried);
         let mut is_hurried = false;
         let ahead = self.ahead().take();
-        let mut turned = None;
-        if let Some(mut ahead) = ahead.filter(|ahead| ahead.plan == plan) {
-            tokio::select! {
-                biased;
-                found = &mut ahead.turned => turned = found.ok(),
-                () = &mut hurried => {
-                    is_hurried = true;
-                    ahead.hurry.notify_one();
-                    turned = (&mut ahead.turned).await.ok();
-                }
-            }
-        }
-        let turned = match turned.filter(|turned| self.is_current(turned, &plan)) {
-            Some(turned) => turned,
-            None => {
-                let within = within.saturating_sub(began.elapsed());
+        let turned = match ahead.filter(|ahead| ahead.plan == plan) {
+            Some(ahead) => {
                 let hurried = async {
-                    if !is_hurried {
-                        hurried.await;
-                    }
+                    hurried.as_mut().await;
+                    is_hurried = true;
                 };
-                turn::take(&self.consumer, &plan, within, hurried).await?
+                ahead.turned(hurried).await
             }
+            None => None,
+        };
+        let turned = if let Some(turned) = turned.filter(|turned| self.is_current(turned, &plan)) {
+            turned
+        } else {
+            let within = within.saturating_sub(began.elapsed());
+            let hurried = async {
+                if !is_hurried {
+                    hurried.await;
+                }
+            };
+            turn::take(&self.consumer, &plan, within, hurried).await?
         };
         if turned.body.is_some() {
             self.take_ahead(plan.after(&turned.fetched));
