@@ -101,32 +101,44 @@ async fn each_byte_of_a_backlog_is_read_from_kafka_about_once() {
         // Most of an answer fills a reply.
         ("", "binary", 64),
     ] {
-        let service = Service::start().await;
-        let user = service.user(1);
-        let count = service.backlog_of(&user, "t", 8, bytes);
-        let each = 16 * KIB / bytes;
-        let reader = service.reader(&user, "g", "i", json!({"format": format})).await;
-        reader.assign(&["t"]).await;
-        let mut next = 0;
-        while next < count {
-            let records = reader.reply(&service, query).await.expect(200).json();
-            for (_, offset) in places(&records) {
-                assert_eq!(usize::try_from(offset), Ok(next));
-                next += 1;
+        // On a machine that stands still for a second, what was read ahead is too old, and read again.
+        let mut wastes = Vec::new();
+        while wastes.len() < 3 {
+            let (read, delivered, positions) = read_and_delivered(query, format, bytes).await;
+            if read * 10 <= delivered * 11 {
+                break;
             }
+            wastes.push(format!(
+                "{read} bytes were read for {delivered}, from {positions:?}"
+            ));
         }
-        let batch = service.broker.read(&on_kafka(&user, "t"), 0).unwrap().len();
-        let stored = |offset: i64| (count - usize::try_from(offset).unwrap()).div_ceil(each) * batch;
-        let positions = service.positions();
-        let answers = positions
-            .iter()
-            .map(|offset| stored(*offset).min(FETCH_BYTES.unsigned_abs() as usize));
-        let (read, delivered) = (answers.sum::<usize>(), stored(0));
-        assert!(
-            read * 10 <= delivered * 11,
-            "{query} {format} {bytes}: {read} bytes were read for {delivered}, from {positions:?}"
-        );
+        assert!(wastes.len() < 3, "{query} {format} {bytes}: {wastes:#?}");
     }
+}
+
+/// The bytes that are read from Kafka while a backlog of 8 MiB is drained, and those that it has; and from which positions.
+async fn read_and_delivered(query: &str, format: &str, bytes: usize) -> (usize, usize, Vec<i64>) {
+    let service = Service::start().await;
+    let user = service.user(1);
+    let count = service.backlog_of(&user, "t", 8, bytes);
+    let each = 16 * KIB / bytes;
+    let reader = service.reader(&user, "g", "i", json!({"format": format})).await;
+    reader.assign(&["t"]).await;
+    let mut next = 0;
+    while next < count {
+        let records = reader.reply(&service, query).await.expect(200).json();
+        for (_, offset) in places(&records) {
+            assert_eq!(usize::try_from(offset), Ok(next));
+            next += 1;
+        }
+    }
+    let batch = service.broker.read(&on_kafka(&user, "t"), 0).unwrap().len();
+    let stored = |offset: i64| (count - usize::try_from(offset).unwrap()).div_ceil(each) * batch;
+    let positions = service.positions();
+    let answers = positions
+        .iter()
+        .map(|offset| stored(*offset).min(FETCH_BYTES.unsigned_abs() as usize));
+    (answers.sum(), stored(0), positions)
 }
 
 /// [FE-11] a client that reads on has the next records on their way while it takes a reply; one that takes a reply again
