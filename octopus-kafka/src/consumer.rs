@@ -157,7 +157,7 @@ impl Consumer {
 
     /// Asks Kafka ahead for what the next poll will want, if this is its plan: the plan of the last one, moved behind what
     /// was read. Where brokers are known to have more, their answers then come while the caller is busy with what it has.
-    /// It does so for a caller that polls again soon after it has read, and within a bound on memory for the whole
+    /// It does so for a caller that soon polled on behind what it had read, and within a bound on memory for the whole
     /// cluster; a poll with another plan drops it. Whether records that such a poll will find are on their way now, or here.
     pub fn read_ahead(&self, plan: &FetchPlan) -> bool {
         self.inner.group().is_held() && self.inner.fetcher.read_ahead(plan)

@@ -244,7 +244,7 @@ impl Fetcher {
         lock(&self.shared.starts).keep(&names);
         lock(&self.shared.kept).only(&names);
         lock(&self.snags).only(&names);
-        lock(&self.ahead).begin(&names, now);
+        lock(&self.ahead).begin(&topics, now);
         lock(&self.order).only(&names);
         let mut changes = self.shared.changes.watch();
         loop {

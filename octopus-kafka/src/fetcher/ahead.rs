@@ -19,8 +19,11 @@ use super::{
 };
 use crate::cluster::{Topic, TopicInfo};
 
-/// How soon a turn must follow on the one before it, for a client to be one that reads a backlog and will soon want more.
+/// How soon a turn must go on behind the one before it, for a client to be one that reads a backlog and will soon want more.
 const SOON: Duration = Duration::from_secs(1);
+
+/// A topic, and the offset that it is read from.
+type Place = (String, Option<i64>);
 
 /// What is known of one consumer's reading.
 #[derive(Debug, Default)]
@@ -29,7 +32,9 @@ pub(super) struct Ahead {
     ends: BTreeMap<String, i64>,
     /// When records were last handed out.
     read_at: Option<Instant>,
-    /// The turn in hand followed soon.
+    /// Where reading goes on behind them.
+    next: Vec<Place>,
+    /// The turn in hand goes on there, and soon.
     follows: bool,
     /// The offsets that the last reply passed, where it was of one partition.
     took: i64,
@@ -37,9 +42,21 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// A turn begins, of these topics.
-    pub(super) fn begin(&mut self, topics: &BTreeSet<String>, now: Instant) {
-        self.ends.retain(|topic, _| topics.contains(topic));
-        self.follows = self.read_at.is_some_and(|at| now < at + SOON);
+    pub(super) fn begin(&mut self, topics: &[(String, Option<Position>)], now: Instant) {
+        self.ends
+            .retain(|topic, _| topics.iter().any(|(begun, _)| begun == topic));
+        let is_soon = self.read_at.is_some_and(|at| now < at + SOON);
+        let next = self.next.iter();
+        let goes_on = topics
+            .iter()
+            .map(|(topic, position)| (&**topic, position.map(|at| at.offset)));
+        self.follows = is_soon && goes_on.eq(next.map(|(topic, offset)| (&**topic, *offset)));
+    }
+
+    /// Records are handed out, and reading goes on here.
+    fn read(&mut self, next: Vec<Place>, now: Instant) {
+        self.read_at = Some(now);
+        self.next = next;
     }
 
     /// An answer named the end of a topic's log.
@@ -103,9 +120,14 @@ impl Fetcher {
     /// Asks for what the next turn will ask for, if it has this plan: of the brokers that are known to have more, and for
     /// a client that reads on soon. What a reply has taken whole is let go of. Whether there is more on its way, or kept.
     pub(crate) fn read_ahead(&self, plan: &FetchPlan) -> bool {
+        let next = plan.positions.iter().map(|(at, position)| {
+            let topic = self.resolver.names.topic(&at.topic);
+            (topic, position.map(|position| position.offset))
+        });
+        let next = next.collect();
         let follows = {
             let mut ahead = lock(&self.ahead);
-            ahead.read_at = Some(Instant::now());
+            ahead.read(next, Instant::now());
             ahead.follows
         };
         let mut by_leader: BTreeMap<BrokerId, Vec<Asked>> = BTreeMap::new();
@@ -236,15 +258,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_reads_on_if_its_next_turn_comes_soon() {
-        let (mut ahead, topics, now) = (Ahead::default(), BTreeSet::from(["t".to_owned()]), Instant::now());
-        ahead.begin(&topics, now);
+    fn a_client_reads_on_if_its_next_turn_goes_on_behind_the_last_one_and_soon() {
+        let (mut ahead, now) = (Ahead::default(), Instant::now());
+        let topics = |offset: i64| {
+            [
+                ("t".to_owned(), Some(Position::at(offset))),
+                ("u".to_owned(), None),
+            ]
+        };
+        let next = vec![("t".to_owned(), Some(5)), ("u".to_owned(), None)];
+        ahead.begin(&topics(5), now);
         assert!(!ahead.follows, "the first one");
-        ahead.read_at = Some(now);
-        ahead.begin(&topics, now + SOON / 2);
-        assert!(ahead.follows);
-        ahead.begin(&topics, now + SOON);
-        assert!(!ahead.follows);
+        for (offset, after, follows) in [
+            (5, SOON / 2, true),
+            (5, SOON, false),
+            (4, SOON / 2, false),
+            (6, SOON / 2, false),
+        ] {
+            ahead.read(next.clone(), now);
+            ahead.begin(&topics(offset), now + after);
+            assert_eq!(ahead.follows, follows, "{offset} {after:?}");
+        }
+        ahead.read(next, now);
+        ahead.begin(&topics(5)[..1], now);
+        assert!(!ahead.follows, "of another list of topics");
     }
 
     #[test]
@@ -255,7 +292,7 @@ mod tests {
         assert!(ahead.has_more("t", 4) && !ahead.has_more("t", 5) && !ahead.has_more("u", 4));
         ahead.ends_at("t", 6);
         assert!(ahead.has_more("t", 5));
-        ahead.begin(&BTreeSet::new(), Instant::now());
+        ahead.begin(&[], Instant::now());
         assert!(!ahead.has_more("t", 5));
     }
 }
