@@ -1,17 +1,19 @@
 //! One turn of a fetch over all brokers: a sessionless Fetch to each leader in parallel. What has not answered when
 //! the turn ends is carried over to the next one.
 
+mod advance;
 mod ahead;
 mod budget;
 mod flight;
 mod harvest;
 mod kept;
+mod look;
 mod order;
 mod snag;
 mod turn;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     future::Future,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -30,19 +32,19 @@ pub(crate) use self::budget::budget;
 #[cfg(feature = "testing")]
 pub(crate) use self::budget::taken;
 use self::{
-    ahead::{Ahead, Behind},
-    flight::{Asked, Flight, KEPT_FOR, Wait},
-    kept::{Kept, Rest, Source},
+    ahead::Ahead,
+    flight::{Flight, KEPT_FOR},
+    kept::{Kept, Source},
     order::Order,
     snag::Snags,
-    turn::{Part, Turn},
+    turn::Turn,
 };
 use crate::{
     changes::{self, Changes},
     cluster::{Cluster, Topic},
     group::Stored,
     pace::Pace,
-    position::{Ask, Place, Resolver, Starts, each_topic},
+    position::{Resolver, Starts},
     records::Reader,
 };
 
@@ -66,8 +68,6 @@ const MARGIN: Duration = Duration::from_millis(20);
 const LEAST_WAIT: Duration = Duration::from_millis(100);
 /// The waits between answers that brought nothing.
 const PACE: Pace = Pace::new(Duration::from_millis(20), Duration::from_millis(250));
-/// How long positions and topics are looked for in the background.
-const LOOK_UP_WAIT: Duration = Duration::from_secs(10);
 
 /// Reads one consumer's topics.
 #[derive(Debug)]
@@ -161,65 +161,6 @@ impl Fetcher {
         commits
     }
 
-    /// Where these topics start, each looked for until the deadline; without those that the cluster does not list.
-    /// What was found is kept for the next turn.
-    pub(crate) async fn starts(
-        &self,
-        topics: &[TopicPartition],
-        deadline: Instant,
-    ) -> Result<Vec<(TopicPartition, Position)>, Error> {
-        let names = topics.iter().map(|at| self.resolver.names.topic(&at.topic));
-        let names: BTreeSet<String> = names.collect();
-        let mut changes = self.shared.changes.watch();
-        let mut known = BTreeMap::new();
-        for (topic, info) in each_topic(&self.resolver.cluster, names, deadline).await {
-            match info? {
-                Topic::Known(info) => _ = known.insert(topic, info),
-                Topic::Missing => {}
-                Topic::Denied => return Err(Error::KafkaUnauthorized),
-            }
-        }
-        let mut started = BTreeMap::new();
-        loop {
-            changes.mark_seen();
-            let mut asks = Vec::new();
-            let mut waits = false;
-            for (topic, info) in &known {
-                let place = lock(&self.shared.starts).place(
-                    topic,
-                    None,
-                    info.id,
-                    info.leader_epoch,
-                    Instant::now().into_std(),
-                );
-                match place {
-                    Place::At(position) => _ = started.insert(topic.clone(), position),
-                    Place::Failed(error) => return Err(error),
-                    Place::Ask(_) if started.contains_key(topic) => {}
-                    Place::Ask(ask) => asks.push((topic.clone(), ask)),
-                    Place::Wait | Place::Moved => {}
-                }
-                waits |= !started.contains_key(topic);
-            }
-            self.look_for(asks);
-            if !waits {
-                break;
-            }
-            if timeout_at(deadline, changes.changed()).await.is_err() {
-                return Err(if !self.resolver.cluster.is_live() {
-                    Error::KafkaUnreachable
-                } else {
-                    Error::KafkaRetriable
-                });
-            }
-        }
-        let found = topics.iter().filter_map(|at| {
-            let position = started.get(&self.resolver.names.topic(&at.topic))?;
-            Some((at.clone(), *position))
-        });
-        Ok(found.collect())
-    }
-
     /// One turn of a fetch. It returns before its time only with records, when a position was replaced, or when no
     /// partition can be read; its time also ends once `hurried` is ready. Dropped, it has done nothing but prepare the next one.
     pub(crate) async fn poll(
@@ -276,114 +217,6 @@ impl Fetcher {
             }
         }
         self.polled(turn)
-    }
-
-    /// Takes in what came and sends what can be sent. Returns whether something is on its way.
-    fn advance(&self, turn: &mut Turn<'_>, topics: &[(String, Option<Position>)]) -> bool {
-        let mut by_leader: BTreeMap<BrokerId, Vec<Asked>> = BTreeMap::new();
-        let (mut asks, mut unknown) = (Vec::new(), BTreeSet::new());
-        let mut behind = Behind::default();
-        turn.failed.clone_from(&turn.refused);
-        for (topic, position) in topics {
-            let info = match self.resolver.cluster.known(topic) {
-                Some(Topic::Known(info)) => info,
-                Some(Topic::Missing) => continue,
-                Some(Topic::Denied) => {
-                    turn.failed.insert(topic.clone(), Error::KafkaUnauthorized);
-                    continue;
-                }
-                None => {
-                    unknown.insert(topic.clone());
-                    continue;
-                }
-            };
-            let now = Instant::now();
-            let place =
-                lock(&self.shared.starts).place(topic, *position, info.id, info.leader_epoch, now.into_std());
-            match place {
-                Place::At(_) if turn.parts.contains_key(topic) => {}
-                Place::At(position) if lock(&self.snags).is_too_large(topic, position.offset, now) => {
-                    let at = self.resolver.names.partition(topic);
-                    turn.failed.insert(topic.clone(), Error::RecordUnreadable(at));
-                }
-                Place::At(position) => match info.leader {
-                    Some(leader) => match self.take_kept(turn, topic, position, Source::of(&info)) {
-                        Some(rest) => behind.add(leader, topic, position, &info, &rest),
-                        None if turn.refused.contains_key(topic) => {}
-                        None => {
-                            let asked = Asked::new(topic, position, &info);
-                            by_leader.entry(leader).or_default().push(asked);
-                        }
-                    },
-                    None => self.resolver.cluster.stale(topic),
-                },
-                Place::Moved => turn.moved = true,
-                Place::Ask(ask) => asks.push((topic.clone(), ask)),
-                // It is tried again, and no matter of the client's.
-                Place::Wait | Place::Failed(Error::KafkaRetriable | Error::KafkaUnreachable) => {}
-                Place::Failed(error) => _ = turn.failed.insert(topic.clone(), error),
-            }
-        }
-        self.look_up(unknown);
-        self.look_for(asks);
-        let mut alone = BTreeSet::new();
-        for (broker, asked) in &mut by_leader {
-            self.sort(asked);
-            let is_suspect =
-                |asked: &&Asked| lock(&self.snags).is_suspect(&asked.topic, asked.position.offset);
-            if let Some(suspect) = asked.iter().find(is_suspect) {
-                *asked = vec![suspect.clone()];
-                alone.insert(*broker);
-            }
-        }
-        let mut flights = lock(&self.flights);
-        let min_bytes = turn.plan.min_bytes;
-        flights.retain(|broker, flight| {
-            let asked = by_leader.get(broker).map(Vec::as_slice);
-            let asked = asked.or_else(|| behind.of(*broker));
-            asked.is_some_and(|asked| flight.is_for(asked, min_bytes))
-        });
-        self.harvest(turn, &mut flights);
-        let now = Instant::now();
-        lock(&self.throttled).retain(|_, until| *until > now);
-        for (broker, asked) in by_leader {
-            if lock(&self.throttled).contains_key(&broker) {
-                continue;
-            }
-            let may_ask = match turn.asked.get(&broker) {
-                None => now < turn.limit,
-                Some((at, _)) => turn.parts.is_empty() && *at <= now && now + MARGIN < turn.end,
-            };
-            if may_ask && !flights.contains_key(&broker) {
-                // One that is asked for alone does not hold the others up.
-                let max_wait = if turn.left_out || alone.contains(&broker) {
-                    Duration::ZERO
-                } else {
-                    turn.end.saturating_duration_since(now).saturating_sub(MARGIN)
-                };
-                let pace = turn.asked.remove(&broker).map_or(PACE, |(_, pace)| pace);
-                turn.asked.insert(broker, (now, pace));
-                let wait = Wait {
-                    min_bytes,
-                    most: max_wait,
-                };
-                let flight = Flight::start(&self.resolver, broker, asked, wait, None, &self.shared);
-                flights.insert(broker, Box::new(flight));
-            }
-        }
-        let waits = topics
-            .iter()
-            .any(|(topic, _)| lock(&self.shared.starts).is_pending(topic));
-        !flights.is_empty() || waits || lock(&self.shared.look).busy
-    }
-
-    /// Puts partitions in the order in which a broker shall fill its answer.
-    fn sort(&self, asked: &mut [Asked]) {
-        let (snags, order) = (lock(&self.snags), lock(&self.order));
-        asked.sort_by_key(|asked| {
-            let is_damaged = snags.is_damaged(&asked.topic, asked.position.offset);
-            (is_damaged, order.key(&asked.topic))
-        });
     }
 
     /// Once there are records: takes what other brokers answer within the grace. Behind records that the last reply
@@ -458,26 +291,6 @@ impl Fetcher {
         Ok(polled)
     }
 
-    /// Reads what the last reply left out, if it was kept, and says what there is of it.
-    fn take_kept(
-        &self,
-        turn: &mut Turn<'_>,
-        topic: &str,
-        position: Position,
-        source: Source,
-    ) -> Option<Rest> {
-        let kept = lock(&self.shared.kept).take(topic, source, position.offset, Instant::now());
-        let (records, rest) = kept?;
-        turn.left_out = true;
-        let part = Part {
-            position,
-            kept: records,
-            fetched: None,
-        };
-        turn.parts.insert(topic.to_owned(), part);
-        Some(rest)
-    }
-
     /// Has what is kept dropped in time, whether or not another turn comes.
     fn sweep(&self) {
         let mut kept = lock(&self.shared.kept);
@@ -492,53 +305,6 @@ impl Fetcher {
                     return;
                 }
             }
-        });
-    }
-
-    /// Looks topics up in the background, so that a turn that ends does not stop it.
-    fn look_up(&self, topics: BTreeSet<String>) {
-        if topics.is_empty() || std::mem::replace(&mut lock(&self.shared.look).busy, true) {
-            return;
-        }
-        let cluster = self.resolver.cluster.clone();
-        let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
-            let infos = each_topic(&cluster, topics, Instant::now() + LOOK_UP_WAIT).await;
-            let mut failed = false;
-            for (topic, info) in infos {
-                if let Err(error) = info {
-                    tracing::debug!(topic, %error, "looking a topic up failed");
-                    failed = true;
-                }
-            }
-            if failed {
-                tokio::time::sleep(LEAST_WAIT).await;
-            }
-            lock(&shared.look).busy = false;
-            shared.changes.tell();
-        });
-    }
-
-    /// Looks starts up in the background.
-    fn look_for(&self, asks: Vec<(String, Ask)>) {
-        if asks.is_empty() {
-            return;
-        }
-        let resolver = self.resolver.clone();
-        let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
-            let topics = asks.iter().map(|(topic, ask)| (topic.clone(), ask.sought));
-            let numbers: BTreeMap<&str, u64> =
-                asks.iter().map(|(topic, ask)| (&**topic, ask.number)).collect();
-            let tell = |topic: &str, found| {
-                if let Some(&number) = numbers.get(topic) {
-                    lock(&shared.starts).found(topic, number, found, Instant::now().into_std());
-                    shared.changes.tell();
-                }
-            };
-            resolver
-                .starts(topics.collect(), Instant::now() + LOOK_UP_WAIT, tell)
-                .await;
         });
     }
 }
