@@ -140,7 +140,7 @@ impl Reader {
             let reader = Arc::downgrade(self);
             tokio::spawn(async move {
                 let _room = room;
-                let turned = turn::take(&consumer, &plan, Duration::ZERO, hurry.notified()).await;
+                let turned = turn::take_ahead(&consumer, &plan, hurry.notified()).await;
                 let Some(turned) = turned.ok().filter(Turned::is_plain) else {
                     return;
                 };
@@ -168,3 +168,6 @@ impl Reader {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

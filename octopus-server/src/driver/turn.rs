@@ -26,18 +26,37 @@ impl Turned {
     }
 }
 
-/// Takes a turn, which ends within this time and once `hurried` is ready.
+/// Polls, within this time and until `hurried` is ready, and packs.
 pub(super) async fn take(
     consumer: &Consumer,
     plan: &FetchPlan,
     within: Duration,
     hurried: impl Future<Output = ()>,
 ) -> Result<Turned, Error> {
+    let polled = consumer.poll_until(plan, within, hurried).await?;
+    packed(consumer, plan, polled).await
+}
+
+/// As [`take`], with all that there is at once; for a reply that nobody waits for.
+pub(super) async fn take_ahead(
+    consumer: &Consumer,
+    plan: &FetchPlan,
+    hurried: impl Future<Output = ()>,
+) -> Result<Turned, Error> {
+    let polled = consumer.poll_until(plan, Duration::ZERO, hurried).await?;
+    // What this thread was just given is done first: the reply before this one is sent, and Kafka is asked for what comes behind
+    // it. Packing may take a millisecond, and what wakes a thread's tasks last is not taken over by another one.
+    tokio::task::yield_now().await;
+    packed(consumer, plan, polled).await
+}
+
+/// Packs what a poll found.
+async fn packed(consumer: &Consumer, plan: &FetchPlan, polled: Polled) -> Result<Turned, Error> {
     let Polled {
         started,
         mut failed,
         parts,
-    } = consumer.poll_until(plan, within, hurried).await?;
+    } = polled;
     let bytes: usize = parts.iter().map(|(_, records)| records.stored_bytes()).sum();
     let is_heavy = bytes > PACK_APART || parts.iter().any(|(_, records)| records.unpacks());
     let begun: Vec<_> = parts
