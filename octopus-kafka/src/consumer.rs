@@ -203,6 +203,11 @@ impl Consumer {
             Polled::default()
         })
     }
+
+    #[cfg(test)]
+    pub(crate) fn fetcher(&self) -> &Fetcher {
+        &self.inner.fetcher
+    }
 }
 
 impl Inner {

@@ -271,10 +271,10 @@ impl Fetcher {
             };
             let (mut kept, from) = (lock(&self.shared.kept), part.position.offset);
             match &part.fetched {
-                Some((source, records)) if part.kept.is_empty() => {
-                    kept.keep(&topic, *source, from, records, &self.budget, Instant::now());
+                Some(fetched) if part.kept.is_empty() => {
+                    kept.keep(&topic, from, fetched, &self.budget, Instant::now());
                 }
-                Some((_, records)) => kept.keep_behind(&topic, records, &self.budget),
+                Some(fetched) => kept.keep_behind(&topic, fetched, &self.budget),
                 None => {}
             }
             polled

@@ -116,7 +116,7 @@ struct Links {
 }
 
 /// The connection that an answer came on, without keeping it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Origin(Weak<Held>);
 
 /// A connection to send requests on. Its place on the connection is free again when it was dropped and each request

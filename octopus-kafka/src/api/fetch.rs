@@ -65,6 +65,11 @@ impl FetchResponse {
     pub(crate) fn throttled(&self) -> Option<Duration> {
         answer::throttled(self.throttle_time_ms)
     }
+
+    /// The bytes of all its records.
+    pub(crate) fn record_bytes(&self) -> usize {
+        self.partitions.iter().map(|part| part.records.len()).sum()
+    }
 }
 
 /// What a broker answers for one partition.

@@ -50,9 +50,13 @@ impl Fetcher {
                 }
                 Place::At(position) => match info.leader {
                     Some(leader) => match self.take_kept(turn, topic, position, Source::of(&info)) {
-                        Some(rest) => behind.add(leader, topic, position, &info, &rest),
+                        Some(rest) => {
+                            turn.reads.insert(topic.clone(), rest.end);
+                            behind.add(leader, topic, position, &info, &rest);
+                        }
                         None if turn.refused.contains_key(topic) => {}
                         None => {
+                            turn.reads.insert(topic.clone(), position.offset);
                             let asked = Asked::new(topic, position, &info);
                             by_leader.entry(leader).or_default().push(asked);
                         }

@@ -138,9 +138,15 @@ impl Fetcher {
             let info = match self.resolver.cluster.known(&topic) {
                 Some(Topic::Known(info)) => info,
                 Some(Topic::Missing | Topic::Denied) => continue,
-                None => return false,
+                None => {
+                    is_clear = false;
+                    continue;
+                }
             };
-            let Some(position) = *position else { return false };
+            let Some(position) = *position else {
+                is_clear = false;
+                continue;
+            };
             let left_out = {
                 let mut kept = lock(&self.shared.kept);
                 if let Some(from) = kept.from(&topic) {

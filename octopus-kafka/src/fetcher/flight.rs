@@ -70,7 +70,7 @@ pub(super) struct Wait {
 }
 
 /// What came of a Fetch, and on which connection.
-type Came = Result<(FetchResponse, Origin), crate::Error>;
+pub(super) type Came = Result<(FetchResponse, Origin), crate::Error>;
 
 /// A Fetch on its way. It goes on when a turn ends; dropped, it is given up.
 #[derive(Debug)]
@@ -78,6 +78,8 @@ pub(super) struct Flight {
     pub(super) asked: Vec<Asked>,
     since: Instant,
     wait: Wait,
+    /// It was asked before there was a turn for it.
+    is_ahead: bool,
     answer: Arc<Mutex<Answer>>,
     task: AbortHandle,
 }
@@ -105,11 +107,18 @@ impl Flight {
         let answer = Arc::new(Mutex::new(Answer::Awaited));
         let (cluster, client_id) = (resolver.cluster.clone(), resolver.group.client_id.clone());
         let (kept, shared) = (Arc::clone(&answer), Arc::clone(shared));
+        let is_ahead = room.is_some();
         let task = tokio::spawn(async move {
-            let _room = room;
+            let mut room = room;
             let deadline = Instant::now() + wait.most + ANSWER_WAIT;
             let came = cluster.fetch(broker, &client_id, &request, deadline).await;
-            *lock(&kept) = Answer::Here(came);
+            let bytes = came.as_ref().map_or(0, |(response, _)| response.record_bytes());
+            let has_room = room.as_mut().is_none_or(|room| room.grow_to(bytes));
+            *lock(&kept) = if has_room {
+                Answer::Here(came)
+            } else {
+                Answer::Gone
+            };
             shared.changes.tell();
             tokio::time::sleep(KEPT_FOR).await;
             *lock(&kept) = Answer::Gone;
@@ -118,6 +127,7 @@ impl Flight {
             asked,
             since: Instant::now(),
             wait,
+            is_ahead,
             answer,
             task: task.abort_handle(),
         }
@@ -136,6 +146,13 @@ impl Flight {
     /// Whether the answer has not come yet.
     pub(super) fn is_awaited(&self) -> bool {
         matches!(*lock(&self.answer), Answer::Awaited)
+    }
+
+    /// Whether it did not wait for as many bytes as a turn should, and got fewer.
+    pub(super) fn is_less_than_asked(&self, answer: &Came) -> bool {
+        let bytes = answer.as_ref().map_or(0, |(response, _)| response.record_bytes());
+        let least = usize::try_from(self.wait.min_bytes).unwrap_or(0);
+        self.is_ahead && (1..least).contains(&bytes)
     }
 
     /// Whether it asks for this topic.

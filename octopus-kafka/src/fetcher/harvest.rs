@@ -8,13 +8,13 @@ use super::{
     Fetcher, Flights, PACE,
     flight::{self, Flight, What},
     lock,
-    turn::{Part, Turn},
+    turn::{Fetched, Part, Turn},
 };
 use crate::{api::fetch::FetchResponse, cluster::Origin, error::Kind, position::Ask};
 
 /// What an answer came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     /// There is nothing at present.
     Quiet,
     /// It said something else.
@@ -31,6 +31,10 @@ impl Fetcher {
             let Some(answer) = flight.take() else {
                 return true;
             };
+            // The turn waits for more by itself [CR-07], unless it has some already.
+            if turn.parts.is_empty() && flight.is_less_than_asked(&answer) {
+                return false;
+            }
             let end = match answer {
                 Ok((response, origin)) => self.answered(turn, broker, flight, response, &origin, &mut asks),
                 Err(error) => self.unanswered(turn, flight, error),
@@ -51,7 +55,7 @@ impl Fetcher {
     }
 
     /// Takes one answer.
-    fn answered(
+    pub(super) fn answered(
         &self,
         turn: &mut Turn<'_>,
         broker: BrokerId,
@@ -69,6 +73,7 @@ impl Fetcher {
             cluster.learn((*id).into(), host, *port);
         }
         let mut end = End::Quiet;
+        let bytes = response.record_bytes();
         let sorted = flight::sort(&flight.asked, response);
         lock(&self.order).came(sorted.iter().filter_map(|(asked, what)| match what {
             What::Records(records, _) => Some((&*asked.topic, records.len())),
@@ -77,6 +82,10 @@ impl Fetcher {
         for (asked, what) in sorted {
             let source = asked.source();
             let (topic, position) = (asked.topic, asked.position);
+            // A turn that was given up may have asked late for what comes behind its own reply.
+            if turn.reads.get(&topic) != Some(&position.offset) {
+                continue;
+            }
             if let Some(part) = turn.parts.get_mut(&topic) {
                 // It was asked ahead for what comes behind what was kept. Whatever else it says is for the turn that asks there.
                 if let What::Records(records, end_offset) = what
@@ -85,7 +94,11 @@ impl Fetcher {
                 {
                     lock(&self.ahead).ends_at(&topic, end_offset);
                     lock(&self.snags).came(&topic, origin);
-                    part.fetched = Some((source, records));
+                    part.fetched = Some(Fetched {
+                        source,
+                        is_small_part: records.len() < bytes / 2,
+                        records,
+                    });
                 }
                 continue;
             }
@@ -107,7 +120,11 @@ impl Fetcher {
                     let part = Part {
                         position,
                         kept: Vec::new(),
-                        fetched: Some((source, records)),
+                        fetched: Some(Fetched {
+                            source,
+                            is_small_part: records.len() < bytes / 2,
+                            records,
+                        }),
                     };
                     turn.parts.insert(topic, part);
                 }

@@ -13,7 +13,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use uuid::Uuid;
 
 use self::piece::Piece;
-use super::flight::KEPT_FOR;
+use super::{flight::KEPT_FOR, turn::Fetched};
 use crate::cluster::TopicInfo;
 
 /// Which log records are of: another leader's may have others from some offset on.
@@ -69,16 +69,15 @@ impl Kept {
     pub(super) fn keep(
         &mut self,
         topic: &str,
-        source: Source,
         from: i64,
-        records: &Bytes,
+        fetched: &Fetched,
         budget: &Arc<Semaphore>,
         now: Instant,
     ) {
         self.parts.remove(topic);
-        if let Some(piece) = Piece::new(records, from, budget) {
+        if let Some(piece) = Piece::new(fetched, from, budget) {
             let part = Part {
-                source,
+                source: fetched.source,
                 from,
                 since: now,
                 is_whole: false,
@@ -89,11 +88,11 @@ impl Kept {
     }
 
     /// Keeps what was read from behind what is kept as well, or nothing of the topic if there is no room for it.
-    pub(super) fn keep_behind(&mut self, topic: &str, records: &Bytes, budget: &Arc<Semaphore>) {
+    pub(super) fn keep_behind(&mut self, topic: &str, fetched: &Fetched, budget: &Arc<Semaphore>) {
         let Some(part) = self.parts.get_mut(topic) else {
             return;
         };
-        match Piece::new(records, part.end(), budget) {
+        match Piece::new(fetched, part.end(), budget) {
             Some(piece) => part.pieces.push(piece),
             None => _ = self.parts.remove(topic),
         }
@@ -231,6 +230,14 @@ mod tests {
         out.freeze()
     }
 
+    fn fetched(records: &Bytes) -> Fetched {
+        Fetched {
+            source: LOG,
+            records: records.clone(),
+            is_small_part: false,
+        }
+    }
+
     fn took(kept: &mut Kept, source: Source, position: i64, now: Instant) -> Option<Vec<Bytes>> {
         kept.take("t", source, position, now).map(|(records, _)| records)
     }
@@ -238,7 +245,7 @@ mod tests {
     #[test]
     fn what_was_left_out_is_given_from_the_batch_that_holds_it() {
         let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
-        kept.keep("t", LOG, 3, &log(&[0, 10, 20]), &budget, now);
+        kept.keep("t", 3, &fetched(&log(&[0, 10, 20])), &budget, now);
         assert!(kept.left_out("t", LOG, 3).is_some());
         assert_eq!(took(&mut kept, LOG, 3, now), Some(vec![log(&[0, 10, 20])]));
         assert_eq!(took(&mut kept, LOG, 5, now), Some(vec![log(&[0, 10, 20])]));
@@ -253,25 +260,45 @@ mod tests {
         let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
         let mut cut = log(&[0, 10, 20]);
         cut.truncate(250);
-        kept.keep("t", LOG, 3, &cut, &budget, now);
+        kept.keep("t", 3, &fetched(&cut), &budget, now);
         assert_eq!(kept.end("t", 3), Some(20));
         assert_eq!(kept.end("t", 4), None, "it was not read from there");
         assert_eq!(took(&mut kept, LOG, 15, now), Some(vec![log(&[10])]));
-        kept.keep_behind("t", &log(&[20, 30]), &budget);
+        kept.keep_behind("t", &fetched(&log(&[20, 30])), &budget);
         assert_eq!(kept.end("t", 15), Some(40));
         let both = vec![log(&[10]), log(&[20, 30])];
         assert_eq!(took(&mut kept, LOG, 16, now), Some(both));
         assert_eq!(took(&mut kept, LOG, 31, now), Some(vec![log(&[30])]));
-        kept.keep_behind("t", &log(&[20]), &budget);
+        kept.keep_behind("t", &fetched(&log(&[20])), &budget);
         assert_eq!(took(&mut kept, LOG, 32, now), None, "that came before it");
         assert_eq!(budget.available_permits(), BUDGET_BYTES / PERMIT_BYTES);
+    }
+
+    /// What is kept of a large answer is what counts against the budget, and not all of the answer.
+    #[test]
+    fn a_small_part_of_an_answer_does_not_hold_all_of_it() {
+        for is_small_part in [false, true] {
+            let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
+            let mut fetched = fetched(&log(&[0, 10, 20]));
+            fetched.is_small_part = is_small_part;
+            kept.keep("t", 3, &fetched, &budget, now);
+            assert_eq!(fetched.records.is_unique(), is_small_part);
+            let behind = Fetched {
+                records: log(&[30]),
+                ..fetched
+            };
+            kept.keep_behind("t", &behind, &budget);
+            assert_eq!(behind.records.is_unique(), is_small_part);
+            let both = vec![log(&[10, 20]), log(&[30])];
+            assert_eq!(took(&mut kept, LOG, 10, now), Some(both));
+        }
     }
 
     #[test]
     fn little_is_no_more_than_the_last_reply_took() {
         for (position, is_little) in [(3, false), (11, false), (12, true), (19, true)] {
             let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
-            kept.keep("t", LOG, 3, &log(&[0, 10]), &budget, now);
+            kept.keep("t", 3, &fetched(&log(&[0, 10])), &budget, now);
             let rest = Rest { end: 20, is_little };
             assert_eq!(kept.left_out("t", LOG, position).as_ref(), Some(&rest));
             let taken = kept.take("t", LOG, position, now);
@@ -283,7 +310,7 @@ mod tests {
     #[test]
     fn what_a_reply_has_whole_is_not_kept() {
         let (mut kept, budget, now) = (Kept::default(), budget(), Instant::now());
-        kept.keep("t", LOG, 3, &log(&[0, 10]), &budget, now);
+        kept.keep("t", 3, &fetched(&log(&[0, 10])), &budget, now);
         assert!(kept.left_out("t", LOG, 12).is_some());
         assert!(kept.left_out("t", LOG, 20).is_none());
         assert_eq!(budget.available_permits(), BUDGET_BYTES / PERMIT_BYTES);
@@ -303,7 +330,7 @@ mod tests {
             (5, LOG, 2),
         ] {
             let (mut kept, budget) = (Kept::default(), budget());
-            kept.keep("t", LOG, 3, &log(&[0]), &budget, now);
+            kept.keep("t", 3, &fetched(&log(&[0])), &budget, now);
             assert_eq!(
                 took(&mut kept, log_then, position, now + Duration::from_secs(after)),
                 None
@@ -320,8 +347,8 @@ mod tests {
     fn no_more_is_kept_than_the_budget() {
         let (mut kept, now) = (Kept::default(), Instant::now());
         let budget = Arc::new(Semaphore::new(1));
-        kept.keep("t", LOG, 3, &log(&[0]), &budget, now);
-        kept.keep("u", LOG, 3, &log(&[0]), &budget, now);
+        kept.keep("t", 3, &fetched(&log(&[0])), &budget, now);
+        kept.keep("u", 3, &fetched(&log(&[0])), &budget, now);
         assert!(kept.take("u", LOG, 5, now).is_none());
         assert_eq!(took(&mut kept, LOG, 5, now), Some(vec![log(&[0])]));
         assert!(kept.sweep(now));

@@ -1,14 +1,17 @@
 use bytes::Bytes;
 use kafka_protocol::messages::BrokerId;
+use octopus_core::{Name, Open, Settings};
 use uuid::Uuid;
 
 use super::{
-    flight::{Asked, What, sort},
+    flight::{Asked, Wait, What, sort},
+    turn::Part,
     *,
 };
 use crate::{
+    Cluster, Config,
     api::fetch::{FetchResponse, FetchedPartition},
-    cluster::TopicInfo,
+    cluster::{Origin, TopicInfo},
 };
 
 const ID: Uuid = Uuid::from_u128(7);
@@ -109,4 +112,52 @@ fn what_an_answer_is_silent_about_is_stale_and_a_leader_that_it_names_is_taken()
         sorted(vec![nameless, moved]),
         [("b".to_owned(), What::Moved(4, 9)), ("a".to_owned(), What::Stale)]
     );
+}
+
+/// [KF-21] [FE-11] what was asked by a turn that was given up is no record of the one in hand, unless it is read from there.
+#[tokio::test]
+async fn an_answer_for_another_place_than_the_turn_reads_from_is_not_given_out() {
+    let open = Open::outside(Name::parse("g").unwrap(), Settings::default());
+    let consumer = Cluster::new(Config::new(Vec::new())).consumer(&open, |_| {});
+    let fetcher = consumer.fetcher();
+    let now = Instant::now();
+    let plan = FetchPlan::of(["a", "b", "c"].map(|topic| TopicPartition::only(topic.into())));
+    let mut turn = Turn::new(&plan, now, now);
+    // All of `b` was read up to here, and of `c` some is kept up to here.
+    turn.reads = [("a", 5), ("b", 2), ("c", 9)]
+        .map(|(topic, offset)| (topic.to_owned(), offset))
+        .into();
+    let kept = Part {
+        position: Position::at(7),
+        kept: vec![Bytes::from_static(b"kept")],
+        fetched: None,
+    };
+    turn.parts.insert("c".into(), kept);
+    let asked = vec![asked("a", 5), asked("b", 6), asked("c", 11)];
+    let wait = Wait {
+        min_bytes: 1,
+        most: Duration::ZERO,
+    };
+    let flight = Flight::start(&fetcher.resolver, BrokerId(1), asked, wait, None, &fetcher.shared);
+    let response = FetchResponse {
+        throttle_time_ms: 0,
+        error_code: 0,
+        partitions: ["a", "b", "c"].map(|topic| part(topic, 0, 0, b"records")).into(),
+        nodes: Vec::new(),
+    };
+    let mut asks = Vec::new();
+    fetcher.answered(
+        &mut turn,
+        BrokerId(1),
+        &flight,
+        response,
+        &Origin::default(),
+        &mut asks,
+    );
+    let parts: Vec<_> = turn
+        .parts
+        .iter()
+        .map(|(topic, part)| (&**topic, part.position.offset, part.fetched.is_some()))
+        .collect();
+    assert_eq!(parts, [("a", 5, true), ("c", 7, false)]);
 }

@@ -17,6 +17,8 @@ pub(super) struct Turn<'a> {
     pub(super) end: Instant,
     /// How long its answers are waited for.
     pub(super) limit: Instant,
+    /// Where each topic is read from Kafka: at its position, or behind what was kept of it.
+    pub(super) reads: BTreeMap<String, i64>,
     pub(super) parts: BTreeMap<String, Part>,
     /// What can't be read at present.
     pub(super) failed: BTreeMap<String, Error>,
@@ -38,6 +40,7 @@ impl<'a> Turn<'a> {
             plan,
             end,
             limit,
+            reads: BTreeMap::new(),
             parts: BTreeMap::new(),
             failed: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -60,14 +63,23 @@ pub(super) struct Part {
     pub(super) position: Position,
     /// What was kept of it.
     pub(super) kept: Vec<Bytes>,
-    /// What came from a broker just now, and of which log; behind what was kept.
-    pub(super) fetched: Option<(Source, Bytes)>,
+    /// What came from a broker just now, behind what was kept.
+    pub(super) fetched: Option<Fetched>,
+}
+
+/// The records of one topic in a broker's answer.
+pub(super) struct Fetched {
+    /// Of which log they are.
+    pub(super) source: Source,
+    pub(super) records: Bytes,
+    /// They are less than half of the answer, all of which is in memory for as long as they are.
+    pub(super) is_small_part: bool,
 }
 
 impl Part {
     /// Reads it, if there is something.
     pub(super) fn into_reader(self) -> Option<Reader> {
-        let fetched = self.fetched.map(|(_, records)| records);
+        let fetched = self.fetched.map(|fetched| fetched.records);
         let mut records = self.kept.into_iter().chain(fetched);
         let first = Reader::new(records.next()?, self.position);
         Some(records.fold(first, Reader::then))

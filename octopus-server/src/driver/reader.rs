@@ -110,7 +110,11 @@ impl Reader {
             turn::take(&self.consumer, &plan, within, hurried).await?
         };
         if turned.body.is_some() {
-            self.take_ahead(plan.after(&turned.fetched));
+            let next = plan.after(&turned.fetched);
+            // What can't be taken ahead now could not be in the next turn either.
+            if self.consumer.read_ahead(&next) && turned.is_plain() {
+                self.take_ahead(next);
+            }
         }
         Ok(turned)
     }
@@ -125,11 +129,8 @@ impl Reader {
         })
     }
 
-    /// Takes the turn with this plan ahead, where its records are on their way.
+    /// Takes the turn with this plan ahead, whose records are on their way.
     fn take_ahead(self: &Arc<Self>, plan: FetchPlan) {
-        if !self.consumer.read_ahead(&plan) {
-            return;
-        }
         let Some(room) = self.consumer.room_ahead(REPLY_BYTES) else {
             return;
         };
@@ -140,8 +141,7 @@ impl Reader {
             let reader = Arc::downgrade(self);
             tokio::spawn(async move {
                 let _room = room;
-                let turned = turn::take_ahead(&consumer, &plan, hurry.notified()).await;
-                let Some(turned) = turned.ok().filter(Turned::is_plain) else {
+                let Some(turned) = turn::take_ahead(&consumer, &plan, hurry.notified()).await else {
                     return;
                 };
                 consumer.read_ahead(&plan.after(&turned.fetched));
@@ -150,8 +150,11 @@ impl Reader {
                 }
                 tokio::time::sleep(KEPT_FOR).await;
                 if let Some(reader) = reader.upgrade() {
-                    // Its own, since one that is dropped for another has its task ended.
-                    drop(reader.ahead().take());
+                    let mut ahead = reader.ahead();
+                    // Another one may have taken its place just now.
+                    let own = ahead.take_if(|ahead| Arc::ptr_eq(&ahead.hurry, &hurry));
+                    drop(ahead);
+                    drop(own);
                 }
             })
         };

@@ -20,9 +20,11 @@ pub(super) struct Turned {
 }
 
 impl Turned {
-    /// Whether it found records, and has nothing else to say.
+    /// Whether it found records, and has nothing else to say. A reply over 2 MiB is none: it holds a record of any size.
     pub(super) fn is_plain(&self) -> bool {
-        self.body.is_some() && self.fetched.started.is_empty() && self.fetched.failed.is_empty()
+        matches!(self.body, Some(Body::Whole(_)))
+            && self.fetched.started.is_empty()
+            && self.fetched.failed.is_empty()
     }
 }
 
@@ -37,27 +39,41 @@ pub(super) async fn take(
     packed(consumer, plan, polled).await
 }
 
-/// As [`take`], with all that there is at once; for a reply that nobody waits for.
+/// As [`take`], of what there is at once, for a reply that nobody waits for yet. `None` where there is less than a turn waits
+/// for [CR-07], or where the turn has something else to say.
 pub(super) async fn take_ahead(
     consumer: &Consumer,
     plan: &FetchPlan,
     hurried: impl Future<Output = ()>,
-) -> Result<Turned, Error> {
-    let polled = consumer.poll_until(plan, Duration::ZERO, hurried).await?;
+) -> Option<Turned> {
+    let polled = consumer.poll_until(plan, Duration::ZERO, hurried).await.ok()?;
+    if stored_bytes(&polled) < usize::try_from(plan.min_bytes).unwrap_or(0) {
+        return None;
+    }
     // What this thread was just given is done first: the reply before this one is sent, and Kafka is asked for what comes behind
     // it. Packing may take a millisecond, and what wakes a thread's tasks last is not taken over by another one.
     tokio::task::yield_now().await;
-    packed(consumer, plan, polled).await
+    let turned = packed(consumer, plan, polled).await;
+    turned.ok().filter(Turned::is_plain)
+}
+
+/// The bytes of a poll's records as Kafka stores them.
+fn stored_bytes(polled: &Polled) -> usize {
+    polled
+        .parts
+        .iter()
+        .map(|(_, records)| records.stored_bytes())
+        .sum()
 }
 
 /// Packs what a poll found.
 async fn packed(consumer: &Consumer, plan: &FetchPlan, polled: Polled) -> Result<Turned, Error> {
+    let bytes = stored_bytes(&polled);
     let Polled {
         started,
         mut failed,
         parts,
     } = polled;
-    let bytes: usize = parts.iter().map(|(_, records)| records.stored_bytes()).sum();
     let is_heavy = bytes > PACK_APART || parts.iter().any(|(_, records)| records.unpacks());
     let begun: Vec<_> = parts
         .iter()

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use crate::fetcher::budget::Room;
+use crate::fetcher::{budget::Room, turn::Fetched};
 
 /// Whole batches that one answer brought.
 #[derive(Debug)]
@@ -18,12 +18,24 @@ pub(super) struct Piece {
 
 impl Piece {
     /// The whole batches of an answer, if one of them has what comes at this position and there is room for them.
-    pub(super) fn new(records: &Bytes, from: i64, budget: &Arc<Semaphore>) -> Option<Self> {
+    /// Where they are a small part of their answer they are copied, so that what is kept is what there is room for.
+    pub(super) fn new(fetched: &Fetched, from: i64, budget: &Arc<Semaphore>) -> Option<Self> {
+        let Fetched {
+            records,
+            is_small_part,
+            ..
+        } = fetched;
         let last = batches(records).last().filter(|last| last.end > from)?;
+        let room = Room::of(records.len(), budget)?;
+        let whole = ..last.bytes.end;
         Some(Self {
-            _room: Room::of(records.len(), budget)?,
+            _room: room,
             end: last.end,
-            records: records.slice(..last.bytes.end),
+            records: if *is_small_part {
+                Bytes::copy_from_slice(&records[whole])
+            } else {
+                records.slice(whole)
+            },
         })
     }
 

@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use octopus_core::{AutoOffsetReset, Name, Open, Position, Settings, TopicPartition};
 use octopus_kafka::{
     Cluster, Config,
-    broker::{self, Broker},
+    broker::{self, ApiKey, Broker, always},
     records::{BatchWriter, Compression},
 };
 
@@ -12,26 +12,22 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A topic of 8 MiB in a broker of the process's own, and one who reads it: no socket is in it, so its clock can stand still.
+/// A topic in a broker of the process's own, and one who reads it: no socket is in it, so its clock can stand still.
 struct World {
+    broker: Arc<Broker>,
     cluster: Cluster,
     reader: Arc<Reader>,
     plan: FetchPlan,
 }
 
 impl World {
-    fn new() -> Self {
-        let broker = Broker::detached(&broker::Config::default(), 1);
+    /// Of so many batches of so many records of so many bytes.
+    fn new(batches: [usize; 3]) -> Self {
+        let broker = Arc::new(Broker::detached(&broker::Config::default(), 1));
         broker.create_topic("t");
-        for _ in 0..512 {
-            let mut batch = BatchWriter::new(Compression::None);
-            for _ in 0..16 {
-                batch.push(0, None, Some(&[7; 1024]), &[]);
-            }
-            broker.append("t", batch.finish()).unwrap();
-        }
+        let served = Arc::clone(&broker);
         let cluster = Cluster::played(Config::new(vec!["broker:9092".into()]), 1, move |_| {
-            future::ready(Ok(broker.connect()))
+            future::ready(Ok(served.connect()))
         });
         let mut settings = Settings::default();
         settings.auto_offset_reset = AutoOffsetReset::Earliest;
@@ -39,16 +35,29 @@ impl World {
         let reader = Reader::new(cluster.consumer(&open, |_| {}));
         let mut plan = FetchPlan::of([TopicPartition::only("t".into())]);
         plan.advance(&TopicPartition::only("t".into()), Position::at(0));
-        Self {
+        let world = Self {
+            broker,
             cluster,
             reader,
             plan,
+        };
+        world.append(batches);
+        world
+    }
+
+    fn append(&self, [batches, records, bytes]: [usize; 3]) {
+        for _ in 0..batches {
+            let mut batch = BatchWriter::new(Compression::None);
+            for _ in 0..records {
+                batch.push(0, None, Some(&vec![7; bytes]), &[]);
+            }
+            self.broker.append("t", batch.finish()).unwrap();
         }
     }
 
-    /// One who has read on, and whose next turn has been taken ahead.
+    /// Of 8 MiB, with one who has read on, and whose next turn has been taken ahead.
     async fn with_a_turn_ahead() -> Self {
-        let mut world = Self::new();
+        let mut world = Self::new([512, 16, 1024]);
         for _ in 0..2 {
             world.turn().await;
         }
@@ -66,7 +75,7 @@ impl World {
             .turn(self.plan.clone(), PATIENCE, future::pending())
             .await
             .unwrap();
-        assert!(turned.is_plain(), "{turned:?}");
+        assert!(turned.body.is_some(), "{turned:?}");
         let from = self.position();
         self.plan = self.plan.after(&turned.fetched);
         (from, self.position() - from)
@@ -116,4 +125,63 @@ async fn a_turn_that_was_taken_ahead_is_for_its_plan_alone() {
     let (from, _) = world.turn().await;
     assert_eq!(from, elsewhere.offset);
     assert!(!world.is_ahead(), "it does not go on where the last one ended");
+}
+
+/// [FE-11] a record may be of megabytes, which are not kept for who may not come.
+#[tokio::test(start_paused = true)]
+async fn a_reply_over_two_mebibytes_is_not_packed_ahead() {
+    let mut world = World::new([6, 1, 3 << 20]);
+    for _ in 0..4 {
+        world.turn().await;
+        tokio::time::sleep(KEPT_FOR / 2).await;
+        assert!(!world.is_ahead());
+    }
+}
+
+/// [CR-07] what is there already is no reason to answer with less than was asked for: neither in a turn that was taken ahead,
+/// nor, behind a reply that none is taken behind, in an answer that was asked for ahead.
+#[tokio::test(start_paused = true)]
+async fn what_is_read_ahead_is_as_much_as_a_turn_waits_for() {
+    for topic in [[200, 16, 1024], [3, 1, 3 << 20]] {
+        let mut world = World::new(topic);
+        world.append([1, 16, 1024]);
+        let least = 200_000;
+        world.plan.min_bytes = least;
+        let end = world.broker.end_offset("t").unwrap();
+        let (mut last, mut began) = (0, Instant::now());
+        while world.position() < end {
+            began = Instant::now();
+            last = world.turn().await.1;
+        }
+        assert!(last * 1024 < i64::from(least), "the end has less: {last}");
+        assert!(began.elapsed() > PATIENCE / 2, "{:?}", began.elapsed());
+    }
+}
+
+/// [FE-11] a topic that can't be read does not have the others read twice.
+#[tokio::test(start_paused = true)]
+async fn each_byte_is_read_once_beside_a_topic_that_can_not_be_read() {
+    let mut world = World::new([512, 16, 1024]);
+    world.broker.create_topic("u");
+    world
+        .broker
+        .faults()
+        .on(ApiKey::Fetch, always())
+        .topic("u")
+        .error(29);
+    world
+        .plan
+        .positions
+        .push((TopicPartition::only("u".into()), Some(Position::at(0))));
+    let end = world.broker.end_offset("t").unwrap();
+    while world.position() < end {
+        world.turn().await;
+        assert!(!world.is_ahead());
+    }
+    let asked = world.broker.requests();
+    let fetches = asked
+        .iter()
+        .filter(|received| received.api == ApiKey::Fetch)
+        .count();
+    assert!(fetches <= 10, "{fetches} for 9 MiB");
 }
