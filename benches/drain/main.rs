@@ -11,7 +11,7 @@
 #[cfg(feature = "rdkafka")]
 mod librdkafka;
 
-use std::{process, sync::Barrier, thread, time::Duration};
+use std::{cell::OnceCell, process, sync::Barrier, thread, time::Duration};
 
 use anyhow::Result;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput, measurement::WallTime};
@@ -128,7 +128,7 @@ fn alone(criterion: &mut Criterion, kafka: &mut Kafka, mut log: Log) -> Result<(
     group
         .sampling_mode(SamplingMode::Flat)
         .throughput(log.throughput(1));
-    let service = Part::service(kafka, 1)?;
+    let service = OnceCell::new();
     for (format, label) in [(Format::Binary, "binary"), (Format::Json, "json")] {
         octopus(&mut group, label, kafka, &service, &mut log, format)?;
     }
@@ -146,7 +146,7 @@ fn octopus(
     group: &mut BenchmarkGroup<'_, WallTime>,
     label: &str,
     kafka: &mut Kafka,
-    service: &Part,
+    service: &OnceCell<Part>,
     log: &mut Log,
     format: Format,
 ) -> Result<()> {
@@ -155,6 +155,7 @@ fn octopus(
     group.bench_function(label, |bencher| {
         let (instance, whole, _) = reader.get_or_insert_with(|| {
             let topic = log.topic(kafka).expect("a topic");
+            let service = service.get_or_init(|| Part::service(kafka, 1).expect("a service"));
             let (instance, whole) = checked(service, label, &topic, log, format).expect("a reader");
             let watch = watch(kafka, [("the service", service.id())]);
             (instance, whole, watch.expect("their CPU"))
@@ -167,6 +168,10 @@ fn octopus(
     });
     if let Some((instance, _, watch)) = reader {
         tell_used(&watch, drained * log.records as u64)?;
+        if stand::is_watched() {
+            let records = (drained + 1) * log.records as u64;
+            tell(&format!("  the service gave out {records} records in all"));
+        }
         instance.delete()?;
     }
     Ok(())
@@ -193,13 +198,14 @@ fn crowd(criterion: &mut Criterion, kafka: &mut Kafka, mut log: Log) -> Result<(
     group
         .sampling_mode(SamplingMode::Flat)
         .throughput(log.throughput(CROWD as u64));
-    let service = Part::service(kafka, CROWD)?;
+    let service = OnceCell::new();
     let mut readers: Vec<(Instance, Whole)> = Vec::new();
     for label in ["at once", "one alone"] {
         group.bench_function(label, |bencher| {
             for number in readers.len()..CROWD {
                 let topic = log.topic(kafka).expect("a topic");
-                let reader = checked(&service, &format!("group-{number}"), &topic, &log, Format::Json);
+                let service = service.get_or_init(|| Part::service(kafka, CROWD).expect("a service"));
+                let reader = checked(service, &format!("group-{number}"), &topic, &log, Format::Json);
                 readers.push(reader.expect("a reader"));
             }
             bencher.iter_custom(|times| {

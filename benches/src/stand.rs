@@ -28,6 +28,8 @@ pub const TOKEN: &str = "token_of_the_benches_with_enough_characters";
 
 /// The variable that names a Kafka to read from, as `HOST:PORT`, in place of the embedded broker.
 const ADDRESS: &str = "OCTOPUS_BENCH_KAFKA";
+/// The variable that names a program, with its arguments, which the service's process runs under: what looks into it.
+const UNDER: &str = "OCTOPUS_BENCH_UNDER";
 /// The argument that makes a program the broker.
 const BROKER: &str = "part-of-broker";
 /// The argument that makes a program the service.
@@ -104,6 +106,14 @@ fn tell(address: SocketAddr) {
 pub struct Part {
     process: process::Child,
     address: SocketAddr,
+    /// It runs under a program that writes down what it saw when it ends, so that it is waited for.
+    is_watched: bool,
+}
+
+/// Whether services run under a program that looks into them, which `OCTOPUS_BENCH_UNDER` names.
+#[must_use]
+pub fn is_watched() -> bool {
+    env::var_os(UNDER).is_some()
 }
 
 impl Part {
@@ -114,11 +124,17 @@ impl Part {
     ///
     /// Where it does not start.
     pub fn service(kafka: &Kafka, instances: usize) -> Result<Self> {
-        Self::start(&[SERVICE, &kafka.address, &instances.to_string()])
+        let under = env::var(UNDER).unwrap_or_default();
+        Self::start(&under, &[SERVICE, &kafka.address, &instances.to_string()])
     }
 
-    fn start(arguments: &[&str]) -> Result<Self> {
-        let mut process = Command::new(env::current_exe()?)
+    /// Starts this program with these arguments under another one, if there are words that name it.
+    fn start(under: &str, arguments: &[&str]) -> Result<Self> {
+        let this = env::current_exe()?;
+        let this = this.to_str().context("a path that is text")?;
+        let mut words = under.split_whitespace().chain([this]);
+        let mut process = Command::new(words.next().context("this program")?)
+            .args(words)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -128,7 +144,11 @@ impl Part {
         BufReader::new(output).read_line(&mut address)?;
         let address = address.trim_end().parse();
         let address = address.context("a part says where it listens, unless it has failed")?;
-        Ok(Self { process, address })
+        Ok(Self {
+            process,
+            address,
+            is_watched: !under.is_empty(),
+        })
     }
 
     /// Where it listens.
@@ -146,7 +166,12 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let _ = self.process.kill();
+        if self.is_watched {
+            // It ends when its input does.
+            drop(self.process.stdin.take());
+        } else {
+            let _ = self.process.kill();
+        }
         let _ = self.process.wait();
     }
 }
@@ -173,7 +198,7 @@ impl Kafka {
     pub fn start() -> Result<Self> {
         let part = match env::var(ADDRESS) {
             Ok(address) => Err(address),
-            Err(_) => Ok(Part::start(&[BROKER])?),
+            Err(_) => Ok(Part::start("", &[BROKER])?),
         };
         let address = match &part {
             Ok(part) => part.address().to_string(),
