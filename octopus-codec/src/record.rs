@@ -199,9 +199,10 @@ impl<'a> Part<'a> {
             }
             Self::Json(bytes) => {
                 if bytes.len() >= SHARED
-                    && let Some(shared) = slice(buffer, bytes)
+                    && let Some(buffer) = buffer
+                    && let Some(shared) = slice(Some(buffer), bytes)
                 {
-                    out.share(shared);
+                    out.share(shared, buffer);
                 } else {
                     out.with(|room| {
                         text::copy(bytes, room);

@@ -4,7 +4,11 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use super::{Stream, out::Out, scratch::Scratch};
+use super::{
+    Stream,
+    out::{Out, Share},
+    scratch::Scratch,
+};
 
 /// A reply's JSON.
 pub enum Body {
@@ -44,8 +48,8 @@ pub(crate) struct Pieces {
     scratch: Option<Scratch>,
     /// The bytes of the buffer that are the body's.
     length: usize,
-    /// The slices of others, and where in the buffer they come.
-    shares: Vec<(usize, Bytes)>,
+    /// The slices of others.
+    shares: Vec<Share>,
 }
 
 impl Pieces {
@@ -75,16 +79,26 @@ impl Pieces {
         out.at()
     }
 
-    pub(crate) fn finish(self) -> Vec<Bytes> {
+    /// The slices to send. Those that are less than half of their buffer are copied, so that what waits to be sent is no
+    /// more than twice itself.
+    pub(crate) fn finish(mut self) -> Vec<Bytes> {
+        for shares in self.shares.chunk_by_mut(|one, other| one.of == other.of) {
+            let used: usize = shares.iter().map(|share| share.bytes.len()).sum();
+            if used < shares[0].of.1 / 2 {
+                for share in shares {
+                    share.bytes = Bytes::copy_from_slice(&share.bytes);
+                }
+            }
+        }
         let Some(scratch) = self.scratch else {
             return Vec::new();
         };
         let buffer = scratch.into_bytes(self.length);
         let mut slices = Vec::with_capacity(2 * self.shares.len() + 1);
         let mut start = 0;
-        for (at, share) in self.shares {
+        for Share { at, bytes, .. } in self.shares {
             slices.push(buffer.slice(start..at));
-            slices.push(share);
+            slices.push(bytes);
             start = at;
         }
         slices.push(buffer.slice(start..));

@@ -18,7 +18,7 @@ pub(crate) struct Out<'a> {
     /// Where it is written next.
     at: usize,
     /// What is sent between the bytes of the buffer, and where in it.
-    shares: &'a mut Vec<(usize, Bytes)>,
+    shares: &'a mut Vec<Share>,
 }
 
 impl<'a> Out<'a> {
@@ -27,7 +27,7 @@ impl<'a> Out<'a> {
 
     /// Goes on in `buffer` at this place.
     #[inline]
-    pub(crate) const fn new(buffer: &'a mut [u8], at: usize, shares: &'a mut Vec<(usize, Bytes)>) -> Self {
+    pub(crate) const fn new(buffer: &'a mut [u8], at: usize, shares: &'a mut Vec<Share>) -> Self {
         Self { buffer, at, shares }
     }
 
@@ -64,10 +64,24 @@ impl<'a> Out<'a> {
         self.at += write(&mut self.buffer[self.at..]);
     }
 
-    /// Adds bytes without copying them.
-    pub(crate) fn share(&mut self, bytes: Bytes) {
-        self.shares.push((self.at, bytes));
+    /// Adds a slice of a buffer without copying it.
+    pub(crate) fn share(&mut self, bytes: Bytes, buffer: &Bytes) {
+        self.shares.push(Share {
+            at: self.at,
+            bytes,
+            of: (buffer.as_ptr().addr(), buffer.len()),
+        });
     }
+}
+
+/// A slice that is sent between the bytes of a buffer.
+#[derive(Debug)]
+pub(crate) struct Share {
+    /// Where in the buffer.
+    pub(crate) at: usize,
+    pub(crate) bytes: Bytes,
+    /// The address and the length of the buffer that it is a slice of, all of which is in memory for as long as it is.
+    pub(crate) of: (usize, usize),
 }
 
 /// What `write_some` makes of all of `rest` in rooms of this size, one behind the other.

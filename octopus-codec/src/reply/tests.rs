@@ -248,6 +248,33 @@ fn a_large_value_written_as_produced_is_not_copied() {
     }
 }
 
+/// [RP-02] a reply that waits to be sent does not hold much more than itself.
+#[test]
+fn a_large_value_that_is_a_small_part_of_its_buffer_is_copied() {
+    let value = format!("[{}]", "1,".repeat(10_000) + "1");
+    for (room, is_copied) in [(0, false), (value.len() - 100, false), (value.len() + 100, true)] {
+        let buffer = Bytes::from([vec![b' '; room], value.clone().into_bytes()].concat());
+        let record = Record {
+            offset: Offset(0),
+            timestamp: 0,
+            key: None,
+            value: Some(&buffer[room..]),
+            headers: Headers::NONE,
+            buffer: Some(&buffer),
+        };
+        let object = Object::new(&record, Format::Json).unwrap();
+        let mut pieces = Pieces::default();
+        pieces.write(|out| object.write(&mut Skeleton::new(&partition(0)), out));
+        let slices = pieces.finish();
+        assert_eq!((slices.len(), &slices[1][..]), (3, value.as_bytes()));
+        assert_eq!(
+            !buffer.as_ptr_range().contains(&slices[1].as_ptr()),
+            is_copied,
+            "{room}"
+        );
+    }
+}
+
 /// [FE-03] a source that uses its memory again gives no buffer.
 #[test]
 fn a_large_value_of_memory_that_is_used_again_is_copied() {
