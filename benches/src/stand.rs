@@ -113,7 +113,11 @@ pub struct Part {
 /// Whether services run under a program that looks into them, which `OCTOPUS_BENCH_UNDER` names.
 #[must_use]
 pub fn is_watched() -> bool {
-    env::var_os(UNDER).is_some()
+    !under().is_empty()
+}
+
+fn under() -> String {
+    env::var(UNDER).unwrap_or_default()
 }
 
 impl Part {
@@ -124,8 +128,7 @@ impl Part {
     ///
     /// Where it does not start.
     pub fn service(kafka: &Kafka, instances: usize) -> Result<Self> {
-        let under = env::var(UNDER).unwrap_or_default();
-        Self::start(&under, &[SERVICE, &kafka.address, &instances.to_string()])
+        Self::start(&under(), &[SERVICE, &kafka.address, &instances.to_string()])
     }
 
     /// Starts this program with these arguments under another one, if there are words that name it.

@@ -163,6 +163,12 @@ impl Consumer {
         self.inner.group().is_held() && self.inner.fetcher.read_ahead(plan)
     }
 
+    /// What a poll with this plan has found is not given to anyone, so that the next one with the same plan may find it again
+    /// where it is, and need not ask Kafka for it.
+    pub fn give_back(&self, plan: &FetchPlan) {
+        self.inner.fetcher.give_back(plan);
+    }
+
     /// Room for so many bytes that are made of records read ahead, if the bound on memory for what is read ahead has it.
     #[must_use]
     pub fn room_ahead(&self, bytes: usize) -> Option<Room> {

@@ -58,6 +58,8 @@ pub struct Polled {
     pub failed: Vec<(TopicPartition, Error)>,
     /// What was read of each partition that has something, in the plan's order.
     pub parts: Vec<(TopicPartition, Reader)>,
+    /// Some of it is what the last reply left out, so no broker was waited for.
+    pub was_left_out: bool,
 }
 
 /// How long the answers of other brokers are waited for once there are records.
@@ -257,7 +259,13 @@ impl Fetcher {
     }
 
     fn polled(&self, mut turn: Turn<'_>) -> Result<Polled, Error> {
-        let mut polled = Polled::default();
+        let mut polled = Polled {
+            was_left_out: turn.left_out,
+            ..Polled::default()
+        };
+        lock(&self.flights)
+            .values_mut()
+            .for_each(|flight| flight.carry_over());
         for (at, position) in &turn.plan.positions {
             let topic = self.resolver.names.topic(&at.topic);
             if let Some(start) = lock(&self.shared.starts).started(&topic, *position) {

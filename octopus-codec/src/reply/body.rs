@@ -79,8 +79,8 @@ impl Pieces {
         out.at()
     }
 
-    /// The slices to send. Those that are less than half of their buffer are copied, so that what waits to be sent is no
-    /// more than twice itself.
+    /// The slices to send. Those that are less than half of their buffer are copied, since all of it is in memory for as long
+    /// as they wait to be sent.
     pub(crate) fn finish(mut self) -> Vec<Bytes> {
         for shares in self.shares.chunk_by_mut(|one, other| one.of == other.of) {
             let used: usize = shares.iter().map(|share| share.bytes.len()).sum();

@@ -80,7 +80,7 @@ pub(crate) struct Share {
     /// Where in the buffer.
     pub(crate) at: usize,
     pub(crate) bytes: Bytes,
-    /// The address and the length of the buffer that it is a slice of, all of which is in memory for as long as it is.
+    /// The address and the length of the buffer that it is a slice of.
     pub(crate) of: (usize, usize),
 }
 

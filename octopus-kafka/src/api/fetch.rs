@@ -66,6 +66,13 @@ impl FetchResponse {
         answer::throttled(self.throttle_time_ms)
     }
 
+    /// Lets go of all its records.
+    pub(crate) fn drop_records(&mut self) {
+        self.partitions
+            .iter_mut()
+            .for_each(|part| part.records = Bytes::new());
+    }
+
     /// The bytes of all its records.
     pub(crate) fn record_bytes(&self) -> usize {
         self.partitions.iter().map(|part| part.records.len()).sum()

@@ -180,6 +180,18 @@ impl Fetcher {
         comes
     }
 
+    /// What the turn with this plan has found is not given out, and may be found again.
+    pub(crate) fn give_back(&self, plan: &FetchPlan) {
+        for (at, position) in &plan.positions {
+            let topic = self.resolver.names.topic(&at.topic);
+            if let (Some(position), Some(Topic::Known(info))) =
+                (position, self.resolver.cluster.known(&topic))
+            {
+                lock(&self.shared.kept).left_out(&topic, Source::of(&info), position.offset);
+            }
+        }
+    }
+
     /// Asks for what comes behind what a turn has read, before it is known how far the reply will reach: if it reaches as far
     /// as the last one, the next one will have room for what it leaves, and ask for just that. Only for a consumer of one
     /// partition, since what others would ask for depends on the reply.

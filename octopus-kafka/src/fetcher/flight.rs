@@ -70,7 +70,7 @@ pub(super) struct Wait {
 }
 
 /// What came of a Fetch, and on which connection.
-pub(super) type Came = Result<(FetchResponse, Origin), crate::Error>;
+type Came = Result<(FetchResponse, Origin), crate::Error>;
 
 /// A Fetch on its way. It goes on when a turn ends; dropped, it is given up.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ pub(super) struct Flight {
     pub(super) asked: Vec<Asked>,
     since: Instant,
     wait: Wait,
-    /// It was asked before there was a turn for it.
+    /// The turn in hand has not asked for it, and who did let the broker wait for nothing.
     is_ahead: bool,
     answer: Arc<Mutex<Answer>>,
     task: AbortHandle,
@@ -111,14 +111,13 @@ impl Flight {
         let task = tokio::spawn(async move {
             let mut room = room;
             let deadline = Instant::now() + wait.most + ANSWER_WAIT;
-            let came = cluster.fetch(broker, &client_id, &request, deadline).await;
-            let bytes = came.as_ref().map_or(0, |(response, _)| response.record_bytes());
-            let has_room = room.as_mut().is_none_or(|room| room.grow_to(bytes));
-            *lock(&kept) = if has_room {
-                Answer::Here(came)
-            } else {
-                Answer::Gone
-            };
+            let mut came = cluster.fetch(broker, &client_id, &request, deadline).await;
+            if let (Some(room), Ok((response, _))) = (&mut room, &mut came)
+                && !room.grow_to(response.record_bytes())
+            {
+                response.drop_records();
+            }
+            *lock(&kept) = Answer::Here(came);
             shared.changes.tell();
             tokio::time::sleep(KEPT_FOR).await;
             *lock(&kept) = Answer::Gone;
@@ -148,11 +147,16 @@ impl Flight {
         matches!(*lock(&self.answer), Answer::Awaited)
     }
 
-    /// Whether it did not wait for as many bytes as a turn should, and got fewer.
-    pub(super) fn is_less_than_asked(&self, answer: &Came) -> bool {
-        let bytes = answer.as_ref().map_or(0, |(response, _)| response.record_bytes());
-        let least = usize::try_from(self.wait.min_bytes).unwrap_or(0);
-        self.is_ahead && (1..least).contains(&bytes)
+    /// Whether the broker has not waited for as many bytes as a turn asks for, and gave fewer.
+    pub(super) fn is_less_than_asked(&self, response: &FetchResponse) -> bool {
+        // No answer has more than it may.
+        let least = self.wait.min_bytes.clamp(0, FETCH_BYTES).unsigned_abs() as usize;
+        self.is_ahead && (1..least).contains(&response.record_bytes())
+    }
+
+    /// The turn that asked for it ends, or has done without it.
+    pub(super) fn carry_over(&mut self) {
+        self.is_ahead |= self.wait.most.is_zero();
     }
 
     /// Whether it asks for this topic.

@@ -31,11 +31,14 @@ impl Fetcher {
             let Some(answer) = flight.take() else {
                 return true;
             };
-            // The turn waits for more by itself [CR-07], unless it has some already.
-            if turn.parts.is_empty() && flight.is_less_than_asked(&answer) {
-                return false;
-            }
             let end = match answer {
+                // The turn has the broker wait for more [CR-07], unless it has some already.
+                Ok((response, _))
+                    if turn.parts.is_empty() && turn.waits() && flight.is_less_than_asked(&response) =>
+                {
+                    self.heard(turn, broker, &response);
+                    return false;
+                }
                 Ok((response, origin)) => self.answered(turn, broker, flight, response, &origin, &mut asks),
                 Err(error) => self.unanswered(turn, flight, error),
             };
@@ -65,16 +68,12 @@ impl Fetcher {
         asks: &mut Vec<(String, Ask)>,
     ) -> End {
         let cluster = &self.resolver.cluster;
-        turn.reached = true;
-        if let Some(time) = response.throttled() {
-            lock(&self.throttled).insert(broker, Instant::now() + time);
-        }
-        for (id, host, port) in &response.nodes {
-            cluster.learn((*id).into(), host, *port);
-        }
+        self.heard(turn, broker, &response);
         let mut end = End::Quiet;
         let bytes = response.record_bytes();
-        let sorted = flight::sort(&flight.asked, response);
+        let mut sorted = flight::sort(&flight.asked, response);
+        // A turn that was given up may have asked late for what comes behind its own reply.
+        sorted.retain(|(asked, _)| turn.reads.get(&asked.topic) == Some(&asked.position.offset));
         lock(&self.order).came(sorted.iter().filter_map(|(asked, what)| match what {
             What::Records(records, _) => Some((&*asked.topic, records.len())),
             What::OutOfRange | What::Moved(..) | What::Stale | What::Failed(_) => None,
@@ -82,10 +81,6 @@ impl Fetcher {
         for (asked, what) in sorted {
             let source = asked.source();
             let (topic, position) = (asked.topic, asked.position);
-            // A turn that was given up may have asked late for what comes behind its own reply.
-            if turn.reads.get(&topic) != Some(&position.offset) {
-                continue;
-            }
             if let Some(part) = turn.parts.get_mut(&topic) {
                 // It was asked ahead for what comes behind what was kept. Whatever else it says is for the turn that asks there.
                 if let What::Records(records, end_offset) = what
@@ -144,6 +139,17 @@ impl Fetcher {
             }
         }
         end
+    }
+
+    /// Takes what an answer says besides of its partitions.
+    fn heard(&self, turn: &mut Turn<'_>, broker: BrokerId, response: &FetchResponse) {
+        turn.reached = true;
+        if let Some(time) = response.throttled() {
+            lock(&self.throttled).insert(broker, Instant::now() + time);
+        }
+        for (id, host, port) in &response.nodes {
+            self.resolver.cluster.learn((*id).into(), host, *port);
+        }
     }
 
     /// No answer came, or none that is one.

@@ -7,7 +7,7 @@ use kafka_protocol::messages::BrokerId;
 use octopus_core::{Error, FetchPlan, Position};
 use tokio::time::Instant;
 
-use super::kept::Source;
+use super::{MARGIN, kept::Source};
 use crate::{pace::Pace, records::Reader};
 
 /// One turn.
@@ -49,6 +49,11 @@ impl<'a> Turn<'a> {
             left_out: false,
             moved: false,
         }
+    }
+
+    /// Whether it has time to let a broker wait.
+    pub(super) fn waits(&self) -> bool {
+        Instant::now() + MARGIN < self.end
     }
 
     /// Its time ends sooner: nothing more is asked, and what has not come is left to the next turn.

@@ -111,7 +111,7 @@ impl Reader {
         };
         if turned.body.is_some() {
             let next = plan.after(&turned.fetched);
-            // What can't be taken ahead now could not be in the next turn either.
+            // Behind a record of megabytes, or beside a topic that fails, the next turn would hardly be plain.
             if self.consumer.read_ahead(&next) && turned.is_plain() {
                 self.take_ahead(next);
             }

@@ -39,22 +39,28 @@ pub(super) async fn take(
     packed(consumer, plan, polled).await
 }
 
-/// As [`take`], of what there is at once, for a reply that nobody waits for yet. `None` where there is less than a turn waits
-/// for [CR-07], or where the turn has something else to say.
+/// As [`take`], of what there is at once, for a reply that nobody waits for yet. `None` where there is less than a turn has Kafka
+/// wait for [CR-07], or where it comes to no plain reply.
 pub(super) async fn take_ahead(
     consumer: &Consumer,
     plan: &FetchPlan,
     hurried: impl Future<Output = ()>,
 ) -> Option<Turned> {
     let polled = consumer.poll_until(plan, Duration::ZERO, hurried).await.ok()?;
-    if stored_bytes(&polled) < usize::try_from(plan.min_bytes).unwrap_or(0) {
+    // No answer has more than it may.
+    let least = plan.min_bytes.clamp(0, FETCH_BYTES).unsigned_abs() as usize;
+    if !polled.was_left_out && stored_bytes(&polled) < least {
         return None;
     }
     // What this thread was just given is done first: the reply before this one is sent, and Kafka is asked for what comes behind
     // it. Packing may take a millisecond, and what wakes a thread's tasks last is not taken over by another one.
     tokio::task::yield_now().await;
     let turned = packed(consumer, plan, polled).await;
-    turned.ok().filter(Turned::is_plain)
+    let turned = turned.ok().filter(Turned::is_plain);
+    if turned.is_none() {
+        consumer.give_back(plan);
+    }
+    turned
 }
 
 /// The bytes of a poll's records as Kafka stores them.
@@ -73,6 +79,7 @@ async fn packed(consumer: &Consumer, plan: &FetchPlan, polled: Polled) -> Result
         started,
         mut failed,
         parts,
+        was_left_out: _,
     } = polled;
     let is_heavy = bytes > PACK_APART || parts.iter().any(|(_, records)| records.unpacks());
     let begun: Vec<_> = parts

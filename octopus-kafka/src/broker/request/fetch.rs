@@ -119,7 +119,9 @@ impl Machine {
             // An error, or that its log has parted from this one, is to be heard at once.
             Ok((_, Look::Parted(..))) | Err(_) => is_due = true,
         });
-        is_due || ready >= usize::try_from(request.min_bytes).unwrap_or(0)
+        // As Kafka does: an answer with as much as it may have is not waited with.
+        let least = request.min_bytes.min(request.max_bytes);
+        is_due || ready >= usize::try_from(least).unwrap_or(0)
     }
 
     /// Looks up each partition of a fetch, within the limits of all; the topic comes by its place.

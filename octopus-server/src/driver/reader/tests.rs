@@ -45,9 +45,13 @@ impl World {
         world
     }
 
-    fn append(&self, [batches, records, bytes]: [usize; 3]) {
+    fn append(&self, batches: [usize; 3]) {
+        self.append_packed(batches, Compression::None);
+    }
+
+    fn append_packed(&self, [batches, records, bytes]: [usize; 3], compression: Compression) {
         for _ in 0..batches {
-            let mut batch = BatchWriter::new(Compression::None);
+            let mut batch = BatchWriter::new(compression);
             for _ in 0..records {
                 batch.push(0, None, Some(&vec![7; bytes]), &[]);
             }
@@ -83,6 +87,15 @@ impl World {
 
     fn position(&self) -> i64 {
         self.plan.positions[0].1.unwrap().offset
+    }
+
+    /// How many Kafka had so far.
+    fn fetches(&self) -> usize {
+        let requests = self.broker.requests();
+        requests
+            .iter()
+            .filter(|received| received.api == ApiKey::Fetch)
+            .count()
     }
 
     fn is_ahead(&self) -> bool {
@@ -158,6 +171,34 @@ async fn what_is_read_ahead_is_as_much_as_a_turn_waits_for() {
     }
 }
 
+/// [CR-07] an answer has 1 MiB at most, so nobody waits for more.
+#[tokio::test(start_paused = true)]
+async fn more_than_an_answer_may_have_is_not_waited_for() {
+    let mut world = World::new([512, 16, 1024]);
+    world.plan.min_bytes = i32::MAX;
+    let began = Instant::now();
+    for _ in 0..8 {
+        world.turn().await;
+    }
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert!(world.fetches() <= 10, "{} for 8 MiB", world.fetches());
+}
+
+/// [FE-11] what is found ahead and not kept as a reply is found again where it is.
+#[tokio::test(start_paused = true)]
+async fn what_is_no_plain_reply_is_not_read_twice() {
+    let mut world = World::new([1, 16, 1024]);
+    for _ in 0..8 {
+        world.append([1, 16, 1024]);
+        world.append_packed([1, 1, 3 << 20], Compression::Zstd);
+    }
+    let end = world.broker.end_offset("t").unwrap();
+    while world.position() < end {
+        world.turn().await;
+    }
+    assert!(world.fetches() <= 3, "{} for a small answer", world.fetches());
+}
+
 /// [FE-11] a topic that can't be read does not have the others read twice.
 #[tokio::test(start_paused = true)]
 async fn each_byte_is_read_once_beside_a_topic_that_can_not_be_read() {
@@ -178,10 +219,5 @@ async fn each_byte_is_read_once_beside_a_topic_that_can_not_be_read() {
         world.turn().await;
         assert!(!world.is_ahead());
     }
-    let asked = world.broker.requests();
-    let fetches = asked
-        .iter()
-        .filter(|received| received.api == ApiKey::Fetch)
-        .count();
-    assert!(fetches <= 10, "{fetches} for 9 MiB");
+    assert!(world.fetches() <= 10, "{} for 9 MiB", world.fetches());
 }
