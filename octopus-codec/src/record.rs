@@ -109,8 +109,10 @@ impl<'r, 'a> Object<'r, 'a> {
         length: usize,
         window: usize,
     ) -> Stream {
-        let own =
-            |bytes: &[u8]| slice(self.record.buffer, bytes).unwrap_or_else(|| Bytes::copy_from_slice(bytes));
+        let own = |bytes: &[u8]| {
+            let shared = self.record.buffer.and_then(|buffer| slice(buffer, bytes));
+            shared.unwrap_or_else(|| Bytes::copy_from_slice(bytes))
+        };
         let mut stream = Stream::new(length, window);
         stream.raw(Bytes::from_static(before));
         stream.raw(Bytes::copy_from_slice(skeleton.head()));
@@ -200,7 +202,7 @@ impl<'a> Part<'a> {
             Self::Json(bytes) => {
                 if bytes.len() >= SHARED
                     && let Some(buffer) = buffer
-                    && let Some(shared) = slice(Some(buffer), bytes)
+                    && let Some(shared) = slice(buffer, bytes)
                 {
                     out.share(shared, buffer);
                 } else {
@@ -229,8 +231,7 @@ impl<'a> Part<'a> {
 }
 
 /// The slice of the buffer that these bytes are, `None` if they lie elsewhere.
-fn slice(buffer: Option<&Bytes>, bytes: &[u8]) -> Option<Bytes> {
-    let buffer = buffer?;
+fn slice(buffer: &Bytes, bytes: &[u8]) -> Option<Bytes> {
     let (all, part) = (buffer.as_ptr_range(), bytes.as_ptr_range());
     (all.start <= part.start && part.end <= all.end).then(|| buffer.slice_ref(bytes))
 }

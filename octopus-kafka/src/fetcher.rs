@@ -58,8 +58,8 @@ pub struct Polled {
     pub failed: Vec<(TopicPartition, Error)>,
     /// What was read of each partition that has something, in the plan's order.
     pub parts: Vec<(TopicPartition, Reader)>,
-    /// Some of it is what the last reply left out, so no broker was waited for.
-    pub was_left_out: bool,
+    /// It is fewer bytes than a broker waits for [CR-07], and none of what the last reply left out.
+    pub is_short: bool,
 }
 
 /// How long the answers of other brokers are waited for once there are records.
@@ -259,10 +259,7 @@ impl Fetcher {
     }
 
     fn polled(&self, mut turn: Turn<'_>) -> Result<Polled, Error> {
-        let mut polled = Polled {
-            was_left_out: turn.left_out,
-            ..Polled::default()
-        };
+        let mut polled = Polled::default();
         lock(&self.flights)
             .values_mut()
             .for_each(|flight| flight.carry_over());
@@ -289,6 +286,12 @@ impl Fetcher {
                 .parts
                 .extend(part.into_reader().map(|reader| (at.clone(), reader)));
         }
+        let bytes: usize = polled
+            .parts
+            .iter()
+            .map(|(_, records)| records.stored_bytes())
+            .sum();
+        polled.is_short = !turn.left_out && bytes < flight::least_bytes(turn.plan.min_bytes);
         self.read_on(turn.plan);
         self.sweep();
         let nothing = polled.started.is_empty() && polled.failed.is_empty() && polled.parts.is_empty();

@@ -149,9 +149,7 @@ impl Flight {
 
     /// Whether the broker has not waited for as many bytes as a turn asks for, and gave fewer.
     pub(super) fn is_less_than_asked(&self, response: &FetchResponse) -> bool {
-        // No answer has more than it may.
-        let least = self.wait.min_bytes.clamp(0, FETCH_BYTES).unsigned_abs() as usize;
-        self.is_ahead && (1..least).contains(&response.record_bytes())
+        self.is_ahead && (1..least_bytes(self.wait.min_bytes)).contains(&response.record_bytes())
     }
 
     /// The turn that asked for it ends, or has done without it.
@@ -262,6 +260,11 @@ fn named<'a>(part: &FetchedPartition, asked: &'a [Asked]) -> Option<&'a str> {
     let is_it =
         |asked: &&Asked| *asked.topic == *part.topic || (part.topic.is_empty() && asked.id == part.topic_id);
     asked.iter().find(is_it).map(|asked| &*asked.topic)
+}
+
+/// The bytes that a broker waits for: no answer has more than it may.
+pub(super) fn least_bytes(min_bytes: i32) -> usize {
+    min_bytes.clamp(0, FETCH_BYTES).unsigned_abs() as usize
 }
 
 fn request(asked: &[Asked], wait: Wait) -> FetchRequest {

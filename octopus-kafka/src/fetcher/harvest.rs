@@ -1,5 +1,6 @@
 //! What the answers of a turn come to.
 
+use bytes::Bytes;
 use kafka_protocol::messages::BrokerId;
 use octopus_core::{Error, Position, TopicPartition};
 use tokio::time::Instant;
@@ -80,6 +81,11 @@ impl Fetcher {
         }));
         for (asked, what) in sorted {
             let source = asked.source();
+            let fetched = |records: Bytes| Fetched {
+                source,
+                is_small_part: records.len() < bytes / 2,
+                records,
+            };
             let (topic, position) = (asked.topic, asked.position);
             if let Some(part) = turn.parts.get_mut(&topic) {
                 // It was asked ahead for what comes behind what was kept. Whatever else it says is for the turn that asks there.
@@ -89,11 +95,7 @@ impl Fetcher {
                 {
                     lock(&self.ahead).ends_at(&topic, end_offset);
                     lock(&self.snags).came(&topic, origin);
-                    part.fetched = Some(Fetched {
-                        source,
-                        is_small_part: records.len() < bytes / 2,
-                        records,
-                    });
+                    part.fetched = Some(fetched(records));
                 }
                 continue;
             }
@@ -115,11 +117,7 @@ impl Fetcher {
                     let part = Part {
                         position,
                         kept: Vec::new(),
-                        fetched: Some(Fetched {
-                            source,
-                            is_small_part: records.len() < bytes / 2,
-                            records,
-                        }),
+                        fetched: Some(fetched(records)),
                     };
                     turn.parts.insert(topic, part);
                 }

@@ -47,9 +47,7 @@ pub(super) async fn take_ahead(
     hurried: impl Future<Output = ()>,
 ) -> Option<Turned> {
     let polled = consumer.poll_until(plan, Duration::ZERO, hurried).await.ok()?;
-    // No answer has more than it may.
-    let least = plan.min_bytes.clamp(0, FETCH_BYTES).unsigned_abs() as usize;
-    if !polled.was_left_out && stored_bytes(&polled) < least {
+    if polled.is_short || polled.parts.is_empty() {
         return None;
     }
     // What this thread was just given is done first: the reply before this one is sent, and Kafka is asked for what comes behind
@@ -63,24 +61,15 @@ pub(super) async fn take_ahead(
     turned
 }
 
-/// The bytes of a poll's records as Kafka stores them.
-fn stored_bytes(polled: &Polled) -> usize {
-    polled
-        .parts
-        .iter()
-        .map(|(_, records)| records.stored_bytes())
-        .sum()
-}
-
 /// Packs what a poll found.
 async fn packed(consumer: &Consumer, plan: &FetchPlan, polled: Polled) -> Result<Turned, Error> {
-    let bytes = stored_bytes(&polled);
     let Polled {
         started,
         mut failed,
         parts,
-        was_left_out: _,
+        is_short: _,
     } = polled;
+    let bytes: usize = parts.iter().map(|(_, records)| records.stored_bytes()).sum();
     let is_heavy = bytes > PACK_APART || parts.iter().any(|(_, records)| records.unpacks());
     let begun: Vec<_> = parts
         .iter()
